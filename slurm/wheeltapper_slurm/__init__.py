@@ -1,0 +1,1 @@
+"""The Slurm side: the client of slurmctld, and the controller service that decides and acts."""

@@ -1,0 +1,228 @@
+"""The configuration: one TOML file, one model, and an error that names the key when something is wrong.
+
+Every default stands here with its unit and its reason. ``WHEELTAPPER_CONFIG`` names another file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wheeltapper.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same module under its older name
+    import tomli as tomllib
+
+DEFAULT_PATH = Path("/etc/wheeltapper/wheeltapper.toml")
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Mode(str, Enum):
+    """How far the policy may go. Each mode holds the ones before it."""
+
+    OBSERVE = "observe"
+    QUARANTINE = "quarantine"
+    FULL = "full"
+
+
+class Section(BaseModel):
+    """A table of the file: unknown keys are errors, values are not coerced, nothing changes after loading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NodeSection(Section):
+    """What a healthy node of this kind has; never asked of the tool that may be broken."""
+
+    name: str | None = Field(None, description="This node's name in the scheduler; the short host name when absent.")
+    expected_gpus: int | None = Field(
+        None, ge=0, description="GPUs that PCI must show. Absent: the count is not checked."
+    )
+    gpus: tuple[str, ...] = Field(
+        (),
+        description="PCI addresses in the scheduler's index order, so that a job's GPU indices can be told apart.",
+        strict=False,
+    )
+
+
+class AgentSection(Section):
+    """The resident process on a node."""
+
+    run_dir: Path = Field(
+        Path("/run/wheeltapper"), strict=False, description="Socket, verdict and job markers; gone after a reboot."
+    )
+    state_dir: Path = Field(
+        Path("/var/lib/wheeltapper"), strict=False, description="The evidence ring and reports not yet delivered."
+    )
+    kmsg: Path = Field(Path("/dev/kmsg"), strict=False, description="The kernel log.")
+    sysfs: Path = Field(Path("/sys"), strict=False, description="The root of sysfs.")
+    procfs: Path = Field(Path("/proc"), strict=False, description="The root of procfs.")
+    verdict_valid_s: Seconds = Field(
+        30.0,
+        strict=False,
+        description="How long a verdict may be used. Refreshed at a third of it: a dead agent is noticed within it.",
+    )
+    ring_rows: int = Field(
+        100_000, ge=100, description="Findings kept on the node: about 50 MB at the longest excerpts."
+    )
+    ring_days: int = Field(14, ge=1, description="Days after which a finding is dropped: longer than most jobs.")
+    log_tail_mb: int = Field(
+        64, ge=1, description="Megabytes read from the end of a job's log: the cause is near the end."
+    )
+
+
+class ControllerSection(Section):
+    """The service beside slurmctld, and where nodes find it."""
+
+    address: str = Field(
+        "127.0.0.1:6829",
+        pattern=r"^[^\s:]+:\d{1,5}$",
+        description="host:port that nodes report to and the service listens on.",
+    )
+    key_file: Path = Field(
+        Path("/etc/wheeltapper/key"),
+        strict=False,
+        description="On the controller the master key, on a node that node's own key (`wheeltapper slurm key NODE`).",
+    )
+    spool_dir: Path = Field(
+        Path("/var/spool/wheeltapper"), strict=False, description="Where EpilogSlurmctld leaves one file per ended job."
+    )
+    gather_deadline_s: Seconds = Field(
+        60.0, strict=False, description="How long to wait for the nodes of an attempt: a dead node never answers."
+    )
+    label_wait_s: Seconds = Field(
+        2.0,
+        strict=False,
+        description="How long the batch host's epilog waits, so that the label is written while the job may still be changed.",
+    )
+
+
+class BudgetSection(Section):
+    """How many nodes may be out at once, per partition. It blocks new quarantines and never releases."""
+
+    max_nodes: int | None = Field(None, ge=1, description="Absolute limit. Absent: the percentage alone counts.")
+    max_percent: float = Field(
+        10.0, gt=0, le=100, strict=False, description="Share of a partition's nodes; one node is always allowed."
+    )
+
+
+class PolicySection(Section):
+    """What is done about a diagnosis."""
+
+    mode: Mode = Field(
+        Mode.OBSERVE,
+        strict=False,
+        description="observe: record what would be done; quarantine: drain too; full: requeue too.",
+    )
+    annotate: bool = Field(True, description="Write the label into the job's AdminComment, in every mode.")
+    retry_budget: int = Field(
+        3, ge=0, description="Requeues that a user's transient failures may cost one job; three fill an evening, not a week."
+    )
+    infrastructure_retry_budget: int = Field(
+        10, ge=0, description="Requeues for faults of our machines: a limit only so that loops end."
+    )
+    unknown_retries: int = Field(1, ge=0, description="Requeues of an attempt that nothing explains.")
+    backoff_s: Seconds = Field(
+        60.0, strict=False, description="Delay before a transient failure is tried again; doubles each time."
+    )
+    backoff_max_s: Seconds = Field(3600.0, strict=False, description="The longest delay.")
+    budget: BudgetSection = BudgetSection()
+
+
+class DiagnosisSection(Section):
+    """How the cause is looked for."""
+
+    window_s: Seconds = Field(
+        1800.0,
+        strict=False,
+        description="How far before the end node evidence may lie: the longest common collective timeout (30 minutes).",
+    )
+    catalogue_dirs: tuple[Path, ...] = Field(
+        (Path("/etc/wheeltapper/catalogue.d"),), strict=False, description="Folders with a site's own signatures."
+    )
+
+
+class LedgerSection(Section):
+    """The record."""
+
+    path: Path = Field(
+        Path("/var/lib/wheeltapper/ledger.db"), strict=False, description="The SQLite file; its folder is created."
+    )
+
+
+class SlurmSection(Section):
+    """How slurmctld is reached."""
+
+    conf: Path | None = Field(None, strict=False, description="slurm.conf, when it is not in Slurm's default place.")
+    command_timeout_s: Seconds = Field(
+        10.0, strict=False, description="Deadline of one Slurm command: Slurm's own MessageTimeout."
+    )
+
+
+class Config(Section):
+    """The whole file."""
+
+    cluster: str = Field("cluster", description="The cluster's name in records.")
+    node: NodeSection = NodeSection()
+    agent: AgentSection = AgentSection()
+    controller: ControllerSection = ControllerSection()
+    policy: PolicySection = PolicySection()
+    diagnosis: DiagnosisSection = DiagnosisSection()
+    ledger: LedgerSection = LedgerSection()
+    slurm: SlurmSection = SlurmSection()
+
+
+def parse(text: str, name: str = "configuration") -> Config:
+    """Return the configuration in the TOML *text*; *name* is the file's name in errors.
+
+    Raises:
+        ConfigError: the text is no TOML, or a key or value is wrong; each wrong key is named.
+    """
+    try:
+        values: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name} is not TOML: {error}") from error
+    try:
+        return Config.model_validate(values)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in each['loc']) or 'the file'}: {_explain(each)}" for each in error.errors()
+        )
+        raise ConfigError(f"{name}: {wrong}") from error
+
+
+def _explain(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "there is no such key"
+    return f"{error['msg'][0].lower()}{error['msg'][1:]} (it is {error['input']!r})"
+
+
+def path(given: Path | None = None) -> Path:
+    """Return the file to read: *given*, else ``WHEELTAPPER_CONFIG``, else the default place."""
+    return given or Path(os.environ.get("WHEELTAPPER_CONFIG") or DEFAULT_PATH)
+
+
+def load(given: Path | None = None) -> Config:
+    """Read the configuration; a default place without a file means all defaults.
+
+    Raises:
+        ConfigError: the file that was asked for is missing, unreadable or wrong.
+    """
+    where = path(given)
+    try:
+        text = where.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        if given is None and "WHEELTAPPER_CONFIG" not in os.environ:
+            return Config()
+        raise ConfigError(f"{where} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{where} cannot be read: {error}") from error
+    return parse(text, str(where))

@@ -1,0 +1,35 @@
+"""The errors that cross a room's border.
+
+WheeltapperError
+├── ConfigError      the configuration file is wrong; the message names file, key and value
+├── CatalogueError   a signature file is wrong; the message names file and entry
+├── WireError        a peer sent something that is not the protocol, or did not prove who it is
+└── SchedulerError   the scheduler refused or did not answer
+    └── SchedulerDown    it did not answer: try again later, nothing was decided
+"""
+
+from __future__ import annotations
+
+
+class WheeltapperError(Exception):
+    """Something that a person should read; the message is a whole sentence."""
+
+
+class ConfigError(WheeltapperError):
+    """The configuration is wrong."""
+
+
+class CatalogueError(WheeltapperError):
+    """A file of the catalogue is wrong."""
+
+
+class WireError(WheeltapperError):
+    """A peer broke the protocol or failed to prove its name."""
+
+
+class SchedulerError(WheeltapperError):
+    """The scheduler refused what was asked."""
+
+
+class SchedulerDown(SchedulerError):  # noqa: N818 - it is a state, and reads as one
+    """The scheduler did not answer; the same call may succeed later."""

@@ -1,0 +1,50 @@
+"""The shape of a decision: what is done to nodes and to the job, each with a reason a person can read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Payer(str, Enum):
+    """Whose retry budget a requeue uses up."""
+
+    NOBODY = "nobody"
+    USER = "user"
+    INFRASTRUCTURE = "infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAction:
+    """Take *node* out of service; ``reason`` follows the reason grammar."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobAction:
+    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, with ``requeue`` False, do not."""
+
+    requeue: bool
+    reason: str
+    delay: float = 0.0
+    exclude: tuple[str, ...] = ()
+    payer: Payer = Payer.NOBODY
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the policy concludes from one diagnosis. ``quarantine`` is empty unless hardware was confirmed."""
+
+    job: JobAction
+    quarantine: tuple[NodeAction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid."""
+
+    user_requeues: int = 0
+    infrastructure_requeues: int = 0
+    unknown_requeues: int = 0

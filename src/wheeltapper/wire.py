@@ -1,0 +1,214 @@
+"""What a node and the controller service say to each other, and how each proves who it is.
+
+A connection carries one question and one answer::
+
+    service: WT1 <nonce>\\n
+    node:    <node> <length> <mac>\\n<body>
+    service: <length> <mac>\\n<body>
+
+Bodies are JSON. A node's key is derived from the master key and the node's name, so a node can speak for itself
+and for nobody else; the nonce is the service's and used once, so nothing can be replayed and no clock is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from wheeltapper import codec
+from wheeltapper.errors import WireError
+from wheeltapper.evidence import Finding
+
+MAX_BODY = 4 << 20
+"""Bytes of one message: a report of some thousand findings."""
+
+PROTOCOL = "WT1"
+
+
+@dataclass(frozen=True, slots=True)
+class JobStay:
+    """One job's stay on one node. ``prolog_at`` and ``epilog_at`` are seconds since the Unix epoch.
+
+    ``gpus`` holds PCI addresses, empty when it is not known which of the node's GPUs the job had.
+    """
+
+    job: str
+    prolog_at: float | None
+    epilog_at: float | None
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A node's evidence for one attempt, sent from its epilog. Sent again until it is answered."""
+
+    node: str
+    boot_id: str
+    stay: JobStay
+    findings: tuple[Finding, ...] = ()
+    kind: Literal["report"] = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """What the job's logs hold. ``unreadable`` says for each file that could not be read why."""
+
+    node: str
+    stay: JobStay
+    findings: tuple[Finding, ...] = ()
+    unreadable: tuple[str, ...] = ()
+    kind: Literal["logs"] = "logs"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """A node asks for leave to go out of service on the evidence of *findings*, the gravest first."""
+
+    node: str
+    boot_id: str
+    context: Literal["prolog", "epilog", "healthcheck"]
+    findings: tuple[Finding, ...]
+    job: str | None = None
+    kind: Literal["leave"] = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The service's answer to any of them.
+
+    To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport.
+    To a leave: ``out`` says that the node is out of service now; ``released`` that a person put it back after we
+    took it out on this same evidence, which settles it. ``reason`` is a sentence for the log.
+    """
+
+    ok: bool = True
+    read: tuple[str, ...] = ()
+    uid: int | None = None
+    gid: int | None = None
+    out: bool = False
+    released: bool = False
+    reason: str = ""
+
+
+Message = Annotated[Report | LogReport | Leave, Field(discriminator="kind")]
+_message: TypeAdapter[Report | LogReport | Leave] = TypeAdapter(Message)
+
+
+def node_key(master: bytes, node: str) -> bytes:
+    """Return the key of *node*: what its key file holds, as hexadecimal text."""
+    return hmac.new(master, f"wheeltapper node {node}".encode(), hashlib.sha256).hexdigest().encode()
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in *path* without surrounding white space.
+
+    Raises:
+        WireError: the file is missing, unreadable, or holds fewer than 32 bytes.
+    """
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise WireError(f"the key file {path} cannot be read: {error.strerror}") from error
+    if len(key) < 32:
+        raise WireError(f"the key file {path} holds {len(key)} bytes; a key has at least 32")
+    return key
+
+
+def _mac(key: bytes, direction: str, nonce: str, body: bytes) -> str:
+    return hmac.new(key, f"{direction} {nonce} ".encode() + body, hashlib.sha256).hexdigest()
+
+
+async def ask(
+    address: str, node: str, key: bytes, message: Report | LogReport | Leave, timeout: float
+) -> Answer:
+    """Send *message* to the service at *address* (``host:port``) and return its answer within *timeout* seconds.
+
+    Raises:
+        WireError: the answer is not the service's, or the service refused.
+        OSError, TimeoutError: the service cannot be reached or did not answer in time.
+    """
+    try:
+        return await asyncio.wait_for(_ask(address, node, key, message), timeout)
+    except asyncio.TimeoutError as error:
+        raise TimeoutError(f"the controller service at {address} did not answer within {timeout:g} s") from error
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+        raise WireError(f"the controller service at {address} broke off or does not speak {PROTOCOL}") from error
+
+
+async def _ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave) -> Answer:
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        protocol, nonce = (await reader.readuntil(b"\n")).decode().split()
+        if protocol != PROTOCOL:
+            raise WireError(f"the controller service speaks {protocol}, not {PROTOCOL}")
+        body = codec.dumps(message).encode()
+        if len(body) > MAX_BODY:
+            raise WireError(f"a message of {len(body)} bytes is too long; the limit is {MAX_BODY}")
+        writer.write(f"{node} {len(body)} {_mac(key, 'ask', nonce, body)}\n".encode() + body)
+        await writer.drain()
+        length, mac = (await reader.readuntil(b"\n")).decode().split()
+        answer = await reader.readexactly(min(int(length), MAX_BODY))
+        if not hmac.compare_digest(mac, _mac(key, "answer", nonce, answer)):
+            raise WireError("the answer was not signed with this node's key")
+        return codec.loads(Answer, answer)
+    finally:
+        writer.close()
+
+
+async def serve(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    master: bytes,
+    handle: Callable[[Report | LogReport | Leave], Awaitable[Answer]],
+    read_timeout: float,
+) -> None:
+    """Answer one connection: prove the node, read its message within *read_timeout* seconds, call *handle*.
+
+    Raises:
+        WireError: the peer is not who it says, speaks for another node, or sends something else. Nothing was handled.
+    """
+    try:
+        message, key, nonce = await asyncio.wait_for(_receive(reader, writer, master), read_timeout)
+        body = codec.dumps(await handle(message)).encode()
+        writer.write(f"{len(body)} {_mac(key, 'answer', nonce, body)}\n".encode() + body)
+        await writer.drain()
+    except asyncio.TimeoutError as error:
+        raise WireError("a peer did not finish its message in time") from error
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
+        raise WireError("a peer broke off") from error
+    finally:
+        writer.close()
+
+
+async def _receive(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes
+) -> tuple[Report | LogReport | Leave, bytes, str]:
+    nonce = secrets.token_hex(16)
+    writer.write(f"{PROTOCOL} {nonce}\n".encode())
+    await writer.drain()
+    words = (await reader.readuntil(b"\n")).decode("utf-8", "replace").split()
+    if len(words) != 3 or not words[1].isdigit():
+        raise WireError("a peer does not speak the protocol")
+    node, length, mac = words
+    if int(length) > MAX_BODY:
+        raise WireError(f"{node} announced {length} bytes; the limit is {MAX_BODY}")
+    body = await reader.readexactly(int(length))
+    key = node_key(master, node)
+    if not hmac.compare_digest(mac, _mac(key, "ask", nonce, body)):
+        raise WireError(f"a peer that calls itself {node} did not prove it")
+    try:
+        message = _message.validate_json(body)
+    except ValidationError as error:
+        raise WireError(f"{node} sent something that is no message: {error.error_count()} errors") from error
+    if message.node != node:
+        raise WireError(f"{node} tried to speak for {message.node}")
+    return message, key, nonce
