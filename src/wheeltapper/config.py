@@ -101,7 +101,7 @@ class ControllerSection(Section):
     label_wait_s: Seconds = Field(
         2.0,
         strict=False,
-        description="How long the batch host's epilog waits, so that the label is written while the job may still be changed.",
+        description="How long the batch host's epilog waits, so that the label is written while that is still allowed.",
     )
 
 
@@ -124,7 +124,9 @@ class PolicySection(Section):
     )
     annotate: bool = Field(True, description="Write the label into the job's AdminComment, in every mode.")
     retry_budget: int = Field(
-        3, ge=0, description="Requeues that a user's transient failures may cost one job; three fill an evening, not a week."
+        3,
+        ge=0,
+        description="Requeues that a user's transient failures may cost one job; three fill an evening, not a week.",
     )
     infrastructure_retry_budget: int = Field(
         10, ge=0, description="Requeues for faults of our machines: a limit only so that loops end."

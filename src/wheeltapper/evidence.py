@@ -8,7 +8,6 @@ from enum import Enum
 
 from wheeltapper.labels import Label
 
-
 EXCERPT_CHARS = 400
 """Evidence text is cut here: enough for the longest watchdog line, small enough for a ledger of a million rows."""
 

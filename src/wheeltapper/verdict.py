@@ -8,7 +8,6 @@ from enum import Enum
 from wheeltapper.evidence import Finding
 
 
-
 class State(str, Enum):
     """``unknown`` means that we could not look; it never keeps a job off."""
 

@@ -1,10 +1,10 @@
-"""What a node and the controller service say to each other, and how each proves who it is.
+r"""What a node and the controller service say to each other, and how each proves who it is.
 
 A connection carries one question and one answer::
 
-    service: WT1 <nonce>\\n
-    node:    <node> <length> <mac>\\n<body>
-    service: <length> <mac>\\n<body>
+    service: WT1 <nonce>\n
+    node:    <node> <length> <mac>\n<body>
+    service: <length> <mac>\n<body>
 
 Bodies are JSON. A node's key is derived from the master key and the node's name, so a node can speak for itself
 and for nobody else; the nonce is the service's and used once, so nothing can be replayed and no clock is needed.
@@ -126,9 +126,7 @@ def _mac(key: bytes, direction: str, nonce: str, body: bytes) -> str:
     return hmac.new(key, f"{direction} {nonce} ".encode() + body, hashlib.sha256).hexdigest()
 
 
-async def ask(
-    address: str, node: str, key: bytes, message: Report | LogReport | Leave, timeout: float
-) -> Answer:
+async def ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave, timeout: float) -> Answer:
     """Send *message* to the service at *address* (``host:port``) and return its answer within *timeout* seconds.
 
     Raises:

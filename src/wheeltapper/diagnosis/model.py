@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wheeltapper import labels
-from wheeltapper.evidence import Disposition
-from wheeltapper.evidence import Finding
+from wheeltapper.evidence import Disposition, Finding
 from wheeltapper.labels import Label
-
 
 
 @dataclass(frozen=True, slots=True)

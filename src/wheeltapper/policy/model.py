@@ -7,11 +7,12 @@ from enum import Enum
 
 
 class Payer(str, Enum):
-    """Whose retry budget a requeue uses up."""
+    """Whose retry budget a requeue uses up. ``blind`` pays for ends that nothing explains."""
 
     NOBODY = "nobody"
     USER = "user"
     INFRASTRUCTURE = "infrastructure"
+    BLIND = "blind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class NodeAction:
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, with ``requeue`` False, do not."""
+    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not."""
 
     requeue: bool
     reason: str
@@ -45,6 +46,6 @@ class Decision:
 class History:
     """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid."""
 
-    user_requeues: int = 0
-    infrastructure_requeues: int = 0
-    unknown_requeues: int = 0
+    user: int = 0
+    infrastructure: int = 0
+    blind: int = 0

@@ -1,0 +1,59 @@
+# Every target works on a fresh machine: what it needs, it makes or installs first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install slurm demo test unit lint types contracts format wheel-test bench build clean
+
+help: ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(READY) ## make .venv with wheeltapper and its tools in it
+
+$(READY): pyproject.toml
+	@echo "Installing wheeltapper and its tools into $(VENV) …"
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"wheeltapper needs Python 3.10 or newer, and $(PYTHON) is {v[0]}.{v[1]}; say PYTHON=…" if v < (3, 10) else 0)'
+	@$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing. On Debian: apt-get install python3-venv"; exit 1; }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+slurm: $(READY) ## install Slurm and MUNGE where that is allowed, or say what to install
+	@$(BIN)/python -m tests.e2e.slurm.cluster.install
+
+demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on this machine (root)
+	@$(BIN)/python -m tests.e2e.slurm.demo
+
+test: lint types contracts slurm wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
+	$(BIN)/pytest -n 2 --dist loadfile
+
+unit: $(READY) ## the tests that need no cluster
+	$(BIN)/pytest tests/unit tests/integration
+
+lint: $(READY) ## ruff and shellcheck
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/shellcheck hooks/prolog hooks/epilog hooks/healthcheck slurm/epilogslurmctld .ci/run
+
+format: $(READY) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(READY) ## which room may import what
+	$(BIN)/lint-imports --cache-dir build/import-linter
+
+wheel-test: $(READY) ## build the wheel and try it with the sources out of reach
+	$(BIN)/python -m tests.wheel
+
+bench: $(READY) ## measure; figures go to build/bench.jsonl
+	$(BIN)/python -m tests.bench
+
+build: $(READY) ## build the wheel and the source archive into dist/
+	$(BIN)/python -m build --outdir dist .
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,129 @@
+"""What is done to a job after a decision: planned as data first, then done one by one, each safe to do twice."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from wheeltapper.attempt import Attempt
+from wheeltapper.config import Mode, PolicySection
+from wheeltapper.errors import SchedulerDown, SchedulerError
+from wheeltapper.ledger.model import Act, Outcome
+from wheeltapper.ledger.store import Ledger
+from wheeltapper.policy.model import Decision
+from wheeltapper_slurm import comment, hostlist
+from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.records import JobRecord
+
+log = logging.getLogger(__name__)
+
+MAX_EXCLUDED = 64
+"""Nodes that we add to one job's ExcNodeList at most: a job that has met more bad nodes needs a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """An act whose moment has not come; ``why`` is for the log."""
+
+    why: str
+
+
+def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection) -> list[Act]:
+    """Return the acts that *decision* asks for, in order; what the mode forbids is there too, as ``observed``."""
+    acts = [Act("annotate", attempt.job, note)] if policy.annotate else []
+    job = decision.job
+    following: list[Act] = []
+    if job.requeue:
+        following.append(Act("requeue", attempt.job, str(int(attempt.start or 0))))
+    if job.exclude and (job.requeue or attempt.scheduler_requeued):
+        following.append(Act("exclude", attempt.job, ",".join(job.exclude)))
+    if job.requeue:
+        # Slurm holds a requeued job back for two minutes; a held one for ever, unless it was we who made Slurm hold it.
+        following.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
+    allowed = policy.mode is Mode.FULL
+    acts += [act if allowed else Act(act.kind, act.target, act.value, Outcome.OBSERVED, "mode") for act in following]
+    return acts
+
+
+class Doer:
+    """Does planned acts on slurmctld and writes down what became of each."""
+
+    def __init__(self, client: SlurmClient, ledger: Ledger) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._kinds: dict[str, Callable[[Act, JobRecord], Awaitable[str | NotYet]]] = {
+            "annotate": self._annotate,
+            "requeue": self._requeue,
+            "exclude": self._exclude,
+            "start": self._start,
+        }
+
+    async def do(self, attempt: str) -> bool:
+        """Do what is planned for *attempt* as far as it goes; True when nothing is left to do."""
+        for act in self._ledger.acts(attempt=attempt, outcome=Outcome.PLANNED):
+            try:
+                outcome = await self._one(act)
+            except SchedulerDown as error:
+                log.warning("job %s: %s waits: %s", act.target, act.kind, error)
+                return False
+            except SchedulerError as error:
+                log.error("job %s: %s was refused: %s", act.target, act.kind, error)
+                self._ledger.settle(act, Outcome.FAILED, str(error))
+                continue
+            if isinstance(outcome, NotYet):
+                log.debug("job %s: %s waits: %s", act.target, act.kind, outcome.why)
+                return False
+            log.info("job %s: %s: %s", act.target, act.kind, outcome)
+            self._ledger.settle(act, Outcome.DONE, outcome)
+        return True
+
+    async def _one(self, act: Act) -> str | NotYet:
+        record = await self._client.job(act.target)
+        if record is None:
+            raise SchedulerError("slurmctld has forgotten the job")
+        return await self._kinds[act.kind](act, record)
+
+    async def _annotate(self, act: Act, record: JobRecord) -> str | NotYet:
+        text = comment.merge(record.admin_comment, act.value)
+        if text == record.admin_comment:
+            return "it was there already"
+        await self._client.update_job(act.target, "AdminComment", text)
+        return act.value
+
+    async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
+        if record.waiting or record.state in {"RUNNING", "CONFIGURING"}:
+            return f"the job is {record.state} again already"
+        if int(record.start or 0) != int(act.value) != 0:
+            return "a later attempt of the job has ended already"
+        try:
+            await self._client.requeue(act.target)
+        except SchedulerError as error:
+            # A job that is requeued while it completes still shows COMPLETING; Slurm then says that it is pending.
+            if isinstance(error, SchedulerDown) or "pending" not in str(error).lower():
+                raise
+            return "it was requeued already"
+        return "requeued"
+
+    async def _exclude(self, act: Act, record: JobRecord) -> str | NotYet:
+        if record.state in {"RUNNING", "CONFIGURING"}:
+            return "the job runs again already"
+        merged = set(record.excluded) | set(act.value.split(","))
+        if merged == set(record.excluded):
+            return "they were excluded already"
+        if len(merged) > max(MAX_EXCLUDED, len(record.excluded)):
+            raise SchedulerError(f"the job excludes {len(record.excluded)} nodes already, more would starve it")
+        await self._client.update_job(act.target, "ExcNodeList", hostlist.fold(merged))
+        return f"excludes {hostlist.fold(merged)}"
+
+    async def _start(self, act: Act, record: JobRecord) -> str | NotYet:
+        if record.completing:
+            return NotYet("its epilogs still run, and Slurm sets the start time again when they end")
+        if not record.waiting:
+            return f"the job is {record.state} already"
+        if record.held:
+            if record.reason.lower() not in {"launch_failed_requeued_held", "launch failed requeued held"}:
+                return f"somebody else holds the job ({record.reason}), and that is respected"
+            await self._client.release(act.target)
+        await self._client.update_job(act.target, "StartTime", act.value)
+        return f"starts {act.value}" + (", released from Slurm's own hold" if record.held else "")

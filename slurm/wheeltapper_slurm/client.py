@@ -1,0 +1,38 @@
+"""The port through which everything here talks to slurmctld."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from wheeltapper_slurm.records import JobRecord, NodeRecord
+
+
+class SlurmClient(Protocol):
+    """What we need of slurmctld. Every method may raise ``SchedulerDown`` (try again) or ``SchedulerError`` (refused).
+
+    ``job`` arguments are ids that actions may use: ``12_3`` for a task of an array, never its master id.
+    """
+
+    async def job(self, job: str, name: str | None = None) -> JobRecord | None:
+        """Return the job, or None when slurmctld no longer knows it; *name* is its name where it is known."""
+
+    async def node(self, name: str) -> NodeRecord | None:
+        """Return the node, or None when there is none of this name."""
+
+    async def nodes(self) -> list[NodeRecord]:
+        """Return every node."""
+
+    async def drain(self, node: str, reason: str) -> None:
+        """Drain *node*, state and reason in one call: Slurm may throw away a reason that comes alone."""
+
+    async def requeue(self, job: str) -> None:
+        """Requeue *job*; it stays pending for about two minutes unless its start time is changed."""
+
+    async def update_job(self, job: str, key: str, value: str) -> None:
+        """Set one property of *job*, such as ``ExcNodeList``, ``StartTime`` or ``AdminComment``."""
+
+    async def release(self, job: str) -> None:
+        """Release a held *job*."""
+
+    async def configuration(self) -> dict[str, str]:
+        """Return slurmctld's configuration as ``scontrol show config`` names it."""

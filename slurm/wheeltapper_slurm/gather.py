@@ -1,0 +1,155 @@
+"""Which reports belong to an attempt, who is still missing, and how the attempt ended: all pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper_slurm.journal import OpenAttempt
+from wheeltapper_slurm.records import JobRecord
+from wheeltapper_slurm.spool import Ended
+
+CLOCK_SKEW_S = 5.0
+"""How far a node's clock may be from the controller's: more than NTP allows, less than two attempts are apart."""
+
+SIG_OOM = 125
+"""The signal number by which Slurm marks a step that the kernel's OOM killer ended (its own SIG_OOM)."""
+
+_STATES = {
+    "COMPLETED": Ending.COMPLETED,
+    "FAILED": Ending.FAILED,
+    "CANCELLED": Ending.CANCELLED,
+    "TIMEOUT": Ending.TIME_LIMIT,
+    "DEADLINE": Ending.TIME_LIMIT,
+    "NODE_FAIL": Ending.NODE_FAIL,
+    "BOOT_FAIL": Ending.NODE_FAIL,
+    "OUT_OF_MEMORY": Ending.OUT_OF_MEMORY,
+    "PREEMPTED": Ending.PREEMPTED,
+}
+
+AnyReport = TypeVar("AnyReport", Report, LogReport)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """All that is known of one open attempt."""
+
+    attempt: OpenAttempt
+    reports: tuple[Report, ...]
+    logs: tuple[LogReport, ...]
+    kept_off: tuple[Leave, ...]
+
+    def missing(self, silent: Iterable[str] = ()) -> set[str]:
+        """Return the nodes that have not reported, without the *silent* ones, of which no report can come."""
+        return set(self.attempt.ended.nodes) - {report.node for report in self.reports} - set(silent)
+
+    def logs_missing(self) -> bool:
+        """True when the batch host has reported, and what the job's logs hold is still to come."""
+        host = self.attempt.batch_host
+        return host in {report.node for report in self.reports} and host not in {report.node for report in self.logs}
+
+    def nothing_new(self) -> bool:
+        """True for an end that nothing ties to an attempt of its own.
+
+        slurmctld runs EpilogSlurmctld again after a restart. When the job has gone on by then, its start time is
+        lost, and without any node's report there is no sign that this is not the attempt that was decided before.
+        """
+        return self.attempt.start is None and not self.reports and not self.kept_off
+
+
+def key(ended: Ended, start: float | None) -> str:
+    """Return the attempt's identity: SLUID, else job id and start time; the restart count is none (see the facts)."""
+    if ended.sluid:
+        return ended.sluid
+    return f"{ended.id}@{int(start if start is not None else ended.at)}"
+
+
+def belongs(stay: JobStay, start: float | None, ended_at: float) -> bool:
+    """True when a node's *stay* was of the attempt that ran from *start* to *ended_at* (Unix seconds).
+
+    A job that is requeued keeps its number, so the time decides: the stay began before this attempt ended, and
+    ended after this attempt began.
+    """
+    began = stay.prolog_at if stay.prolog_at is not None else stay.epilog_at
+    if began is not None and began > ended_at + CLOCK_SKEW_S:
+        return False
+    return start is None or stay.epilog_at is None or stay.epilog_at >= start - CLOCK_SKEW_S
+
+
+def gather(
+    attempt: OpenAttempt,
+    reports: Sequence[Report],
+    logs: Sequence[LogReport],
+    kept_off: Sequence[tuple[float, Leave]],
+) -> Gathered:
+    """Return what belongs to *attempt* of all that was received on its job."""
+    start, ended_at = attempt.start, attempt.ended.at
+    return Gathered(
+        attempt,
+        _own(reports, start, ended_at),
+        _own(logs, start, ended_at),
+        tuple(
+            leave
+            for at, leave in kept_off
+            if at <= ended_at + CLOCK_SKEW_S and (start is None or at >= start - CLOCK_SKEW_S)
+        ),
+    )
+
+
+def _own(reports: Sequence[AnyReport], start: float | None, ended_at: float) -> tuple[AnyReport, ...]:
+    return tuple(report for report in reports if belongs(report.stay, start, ended_at))
+
+
+def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) -> Ending | None:
+    """Return how the attempt ended, or None while that cannot be told.
+
+    An exit code of 0:0 says nothing (cancelled, timed-out and node-failed jobs have it too), so such a job is
+    looked at again once it has left COMPLETING.
+    """
+    ended = gathered.attempt.ended
+    if gathered.kept_off:
+        # Slurm requeues it by itself, and what is left to do can be done only when it has.
+        return None if record is not None and record.completing else Ending.LAUNCH_FAILED
+    if ended.signal == SIG_OOM:
+        return Ending.OUT_OF_MEMORY
+    failed = ended.exit_code != 0 or ended.signal != 0
+    if record is None:
+        return Ending.FAILED if failed else Ending.UNKNOWN
+    if record.state in _STATES:
+        return _STATES[record.state]
+    if failed:
+        return Ending.FAILED
+    if record.completing:
+        return None
+    return Ending.NODE_FAIL if set(silent) & set(ended.nodes) else Ending.REQUEUED
+
+
+def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: Iterable[str]) -> Attempt:
+    """Return the attempt as the brain wants it."""
+    source, ended = gathered.attempt, gathered.attempt.ended
+    host = source.batch_host
+    nodes = tuple(sorted(ended.nodes, key=lambda node: node != host))
+    dead = sorted(set(silent) & set(ended.nodes))
+    return Attempt(
+        key=source.key,
+        job=ended.target,
+        nodes=nodes,
+        ending=how,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        reason=record.reason if record else "",
+        failed_node=dead[0] if dead and how is Ending.NODE_FAIL else None,
+        name=ended.name,
+        user=ended.user,
+        uid=ended.uid,
+        partition=ended.partition,
+        batch_host=host,
+        start=source.start,
+        end=ended.at,
+        batch=record.batch if record else True,
+        requeueable=record.requeueable if record else False,
+        scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
+    )

@@ -1,0 +1,77 @@
+"""What the service answers when a node speaks to it."""
+
+from __future__ import annotations
+
+import logging
+
+from wheeltapper.config import Mode
+from wheeltapper.errors import SchedulerError
+from wheeltapper.wire import Answer, Leave, LogReport, Report
+from wheeltapper_slurm import gather, logs
+from wheeltapper_slurm.journal import OpenAttempt
+from wheeltapper_slurm.parts import Parts
+
+log = logging.getLogger(__name__)
+
+EVENT_WAIT_S = 0.5
+"""How long a report waits for its job's end to be known: EpilogSlurmctld and the epilogs start within milliseconds."""
+
+
+class Inbox:
+    """Writes down what nodes report, tells the batch host which logs to read, and passes on requests to leave."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def hear(self, message: Report | LogReport | Leave) -> Answer:
+        """Return the answer to *message*, once it is in the journal."""
+        if isinstance(message, Leave):
+            return await self._leave(message)
+        self._parts.journal.receive(message, self._parts.clock())
+        await self._parts.arrivals.tell()
+        if isinstance(message, Report):
+            return await self._reported(message)
+        await self._parts.arrivals.until(lambda: not self._open(message), self._parts.config.controller.label_wait_s)
+        return Answer()
+
+    async def _reported(self, report: Report) -> Answer:
+        await self._parts.arrivals.until(lambda: bool(self._open(report)), EVENT_WAIT_S)
+        for attempt in self._open(report):
+            host = attempt.batch_host
+            if host == report.node:
+                return Answer(read=logs.paths(attempt.ended, host), uid=attempt.ended.uid, gid=attempt.ended.gid)
+        return Answer()
+
+    async def _leave(self, leave: Leave) -> Answer:
+        now = self._parts.clock()
+        try:
+            answer = await self._parts.gate.ask(leave, now)
+        except SchedulerError as error:
+            log.error("%s asked for leave and slurmctld failed: %s", leave.node, error)
+            return Answer(ok=False, reason=str(error))
+        if leave.context != "prolog" or leave.job is None or answer.released:
+            return answer
+        if answer.out:
+            self._parts.journal.keep_off(leave, now)
+        elif self._parts.config.policy.mode is Mode.FULL:
+            await self._exclude_instead(leave, now)
+        return answer
+
+    async def _exclude_instead(self, leave: Leave, now: float) -> None:
+        """The budget keeps a broken node in service: move the job away instead of letting it start there."""
+        try:
+            job = await self._parts.client.job(leave.job or "")
+            if job is None or not job.batch or not job.requeueable:
+                return
+            self._parts.journal.keep_off(leave, now)
+            await self._parts.client.requeue(job.id)
+        except SchedulerError as error:
+            log.error("job %s could not be moved away from %s: %s", leave.job, leave.node, error)
+
+    def _open(self, report: Report | LogReport) -> list[OpenAttempt]:
+        """Return the open attempt that *report* belongs to, if it is known yet."""
+        return [
+            attempt
+            for attempt in self._parts.journal.attempts(report.stay.job)
+            if gather.belongs(report.stay, attempt.start, attempt.ended.at)
+        ]

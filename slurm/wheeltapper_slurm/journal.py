@@ -1,0 +1,140 @@
+"""The service's memory between a job's end and the decision on it: what a restart must not lose.
+
+Everything that arrives is written here before it is answered or its file is removed, and goes when its attempt is
+decided. It lives in a file of its own beside the ledger: the ledger is a record for years, this is work in hand.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from wheeltapper import codec
+from wheeltapper.errors import WheeltapperError
+from wheeltapper.wire import Leave, LogReport, Report
+from wheeltapper_slurm.spool import Ended
+
+ORPHAN_S = 86_400.0
+"""Reports and leaves that no attempt claimed are dropped after a day: their job ended before we were installed."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS open_attempt (
+    key TEXT PRIMARY KEY, job TEXT NOT NULL, start REAL, batch_host TEXT, deadline REAL NOT NULL, body TEXT NOT NULL
+);
+CREATE TABLE IF NOT EXISTS report (
+    job TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, epilog_at REAL NOT NULL, received_at REAL NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
+);
+CREATE TABLE IF NOT EXISTS kept_off (
+    job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
+);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAttempt:
+    """An attempt that ended and is not decided. ``start`` and ``deadline`` are in Unix seconds."""
+
+    key: str
+    ended: Ended
+    start: float | None
+    batch_host: str | None
+    deadline: float
+
+
+class Journal:
+    """The journal in the SQLite file at *path*.
+
+    Raises:
+        WheeltapperError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None)
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.executescript(_SCHEMA)
+        except (sqlite3.Error, OSError) as error:
+            raise WheeltapperError(f"the journal {path} cannot be opened: {error}") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def open(self, attempt: OpenAttempt) -> bool:
+        """Write down that an attempt ended; False when that was known."""
+        done = self._db.execute(
+            "INSERT OR IGNORE INTO open_attempt VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                attempt.key,
+                attempt.ended.id,
+                attempt.start,
+                attempt.batch_host,
+                attempt.deadline,
+                codec.dumps(attempt.ended),
+            ),
+        )
+        return bool(done.rowcount)
+
+    def attempts(self, job: str | None = None) -> list[OpenAttempt]:
+        """Return the open attempts, those that end first coming first; of one *job*, or all."""
+        rows = self._db.execute(
+            "SELECT key, body, start, batch_host, deadline FROM open_attempt WHERE ?1 IS NULL OR job = ?1"
+            " ORDER BY deadline, key",
+            (job,),
+        )
+        return [
+            OpenAttempt(key, codec.loads(Ended, body), start, host, deadline)
+            for key, body, start, host, deadline in rows
+        ]
+
+    def receive(self, report: Report | LogReport, now: float) -> None:
+        """Write down a node's report; the same report sent again changes nothing."""
+        self._db.execute(
+            "INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?)",
+            (report.stay.job, report.node, report.kind, report.stay.epilog_at or now, now, codec.dumps(report)),
+        )
+
+    def reports(self, job: str) -> list[Report]:
+        """Return the node reports on *job* in a fixed order."""
+        return [codec.loads(Report, body) for body in self._bodies(job, "report")]
+
+    def log_reports(self, job: str) -> list[LogReport]:
+        """Return the log reports on *job* in a fixed order."""
+        return [codec.loads(LogReport, body) for body in self._bodies(job, "logs")]
+
+    def _bodies(self, job: str, kind: str) -> list[str]:
+        rows = self._db.execute(
+            "SELECT body FROM report WHERE job = ? AND kind = ? ORDER BY epilog_at, node", (job, kind)
+        )
+        return [body for (body,) in rows]
+
+    def keep_off(self, leave: Leave, now: float) -> None:
+        """Write down that our prolog kept a job off a node, and on which evidence."""
+        if leave.job is not None:
+            self._db.execute(
+                "INSERT OR REPLACE INTO kept_off VALUES (?, ?, ?, ?)", (leave.job, leave.node, now, codec.dumps(leave))
+            )
+
+    def kept_off(self, job: str) -> list[tuple[float, Leave]]:
+        """Return when and on which evidence our prolog kept *job* off nodes."""
+        rows = self._db.execute("SELECT at, body FROM kept_off WHERE job = ? ORDER BY at, node", (job,))
+        return [(at, codec.loads(Leave, body)) for at, body in rows]
+
+    def settle(self, attempt: OpenAttempt, used: Iterable[Report | LogReport], now: float) -> None:
+        """Forget an attempt that is decided, the reports *used* for it, and what no attempt ever claimed."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM open_attempt WHERE key = ?", (attempt.key,))
+            self._db.executemany(
+                "DELETE FROM report WHERE job = ? AND node = ? AND kind = ? AND epilog_at = ?",
+                [(report.stay.job, report.node, report.kind, report.stay.epilog_at) for report in used],
+            )
+            self._db.execute(
+                "DELETE FROM kept_off WHERE (job = ? AND at <= ?) OR at < ?",
+                (attempt.ended.id, attempt.ended.at, now - ORPHAN_S),
+            )
+            self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

@@ -1,0 +1,166 @@
+"""What slurmctld says about a job or a node, and the lenient reading of ``scontrol show … -o``.
+
+A user chooses a job's name, and a name may hold spaces and equals signs. Keys that we act on all come before any
+other text of the user's, so the name is taken out first and then the first appearance of a key counts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from wheeltapper_slurm import hostlist
+
+_KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
+# Free text that we write back: it holds log lines, and those hold words such as OpType=, so it ends at what Slurm
+# itself prints next.
+_COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
+_NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
+_UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows."""
+
+    id: str
+    state: str
+    reason: str
+    exit_code: int
+    signal: int
+    start: float | None
+    end: float | None
+    batch: bool
+    requeueable: bool
+    restarts: int
+    batch_host: str | None
+    priority: int
+    excluded: tuple[str, ...]
+    admin_comment: str
+
+    @property
+    def completing(self) -> bool:
+        """True while an epilog of the attempt still runs."""
+        return self.state == "COMPLETING"
+
+    @property
+    def waiting(self) -> bool:
+        """True when Slurm will run the job again, held or not."""
+        return self.state in {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "EXPEDITING"}
+
+    @property
+    def held(self) -> bool:
+        """True when nobody but an administrator (or we) can let the job run."""
+        return self.waiting and self.priority == 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecord:
+    """A node as slurmctld has it now. ``states`` holds the base state and its flags in capitals."""
+
+    name: str
+    states: frozenset[str]
+    reason: str
+    partitions: tuple[str, ...]
+
+    @property
+    def out(self) -> bool:
+        """True when Slurm starts nothing new on the node."""
+        return bool(self.states & {"DRAIN", "DRAINING", "DRAINED", "DOWN", "FAIL", "FAILING", "FUTURE"})
+
+    @property
+    def drained(self) -> bool:
+        """True when somebody drained it, a person or we."""
+        return bool(self.states & {"DRAIN", "DRAINING", "DRAINED"})
+
+    @property
+    def silent(self) -> bool:
+        """True when no report can be expected from it."""
+        return bool(self.states & {"DOWN", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN"})
+
+
+def fields(line: str) -> dict[str, str]:
+    """Return the ``key=value`` pairs of one record; a value reaches to the next key, the first of equal keys counts."""
+    found = list(_KEY.finditer(line))
+    pairs: dict[str, str] = {}
+    for this, following in zip(found, [*found[1:], None], strict=True):
+        value = line[this.end() : following.start() if following else len(line)]
+        pairs.setdefault(this.group(1), value.strip())
+    return pairs
+
+
+def job(line: str, name: str | None = None) -> JobRecord:
+    """Return the job in one line of ``scontrol show job -o``; *name* is its name where we know it.
+
+    Raises:
+        ValueError: the line holds no job.
+    """
+    pairs = fields(_without_name(line, name))
+    if "JobId" not in pairs or "JobState" not in pairs:
+        raise ValueError(f"this is no job record: {line[:80]!r}")
+    comment = _COMMENT.search(line)
+    code, _, signal = pairs.get("ExitCode", "0:0").partition(":")
+    return JobRecord(
+        id=pairs["JobId"],
+        state=pairs["JobState"].split(",")[0],
+        reason=_text(pairs.get("Reason", "")),
+        exit_code=_number(code),
+        signal=_number(signal),
+        start=_time(pairs.get("StartTime", "")),
+        end=_time(pairs.get("EndTime", "")),
+        batch=pairs.get("BatchFlag", "0") != "0",
+        requeueable=pairs.get("Requeue", "0") != "0",
+        restarts=_number(pairs.get("Restarts", "0")),
+        batch_host=_text(pairs.get("BatchHost", "")) or None,
+        priority=_number(pairs.get("Priority", "1")),
+        excluded=hostlist.expand(_text(pairs.get("ExcNodeList", ""))),
+        admin_comment=_text(comment.group(1).strip()) if comment else "",
+    )
+
+
+def _without_name(line: str, name: str | None) -> str:
+    if name is not None:
+        exact = f" JobName={name} "
+        if exact in line:
+            return line.replace(exact, " ", 1)
+    return _NAME.sub(" ", line, count=1)
+
+
+def node(line: str) -> NodeRecord:
+    """Return the node in one line of ``scontrol show node -o``.
+
+    Raises:
+        ValueError: the line holds no node.
+    """
+    pairs = fields(line)
+    if "NodeName" not in pairs or "State" not in pairs:
+        raise ValueError(f"this is no node record: {line[:80]!r}")
+    states = frozenset(re.split(r"[+*~#!%$@^-]+", pairs["State"].upper())) - {""}
+    marks = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
+    flags = frozenset(flag for mark, flag in marks.items() if mark in pairs["State"])
+    reason = re.sub(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$", "", _text(pairs.get("Reason", "")))
+    return NodeRecord(
+        name=pairs["NodeName"],
+        states=states | flags,
+        reason=reason,
+        partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
+    )
+
+
+def _text(value: str) -> str:
+    return "" if value in _UNSET else value
+
+
+def _number(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        return 0
+
+
+def _time(value: str) -> float | None:
+    try:
+        return datetime.strptime(value, "%Y-%m-%dT%H:%M:%S").astimezone().timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,150 @@
+"""Round by round: ended jobs into the journal, decisions on what is complete, acts that are left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+from wheeltapper.attempt import Ending
+from wheeltapper.errors import SchedulerDown, SchedulerError
+from wheeltapper.ledger.model import Outcome
+from wheeltapper_slurm import gather, judge, spool
+from wheeltapper_slurm.acts import Doer
+from wheeltapper_slurm.gather import Gathered
+from wheeltapper_slurm.journal import OpenAttempt
+from wheeltapper_slurm.parts import Parts
+from wheeltapper_slurm.spool import Ended
+
+log = logging.getLogger(__name__)
+
+ROUND_S = 0.1
+"""Pause between two looks at the spool and the open attempts: a twentieth of the time that the label has."""
+
+GRACE_S = 2.0
+"""After this long without a report, slurmctld is asked whether the node is down: asking at once would be one RPC
+per node and job."""
+
+SETTLE_S = 60.0
+"""How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before it is judged as unknown."""
+
+
+class Rounds:
+    """Decides each attempt once. The journal and the ledger hold all that a restart must find again."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._doer = Doer(parts.client, parts.ledger)
+        self._ended_dir = parts.config.controller.spool_dir / "ended"
+        self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._looked: dict[str, tuple[float, frozenset[str]]] = {}
+        self._later: dict[str, tuple[float, float]] = {}
+
+    async def run(self) -> None:
+        """Make rounds until cancelled."""
+        while True:
+            try:
+                await self._round()
+            except SchedulerDown as error:
+                log.warning("slurmctld does not answer, work waits: %s", error)
+                await asyncio.sleep(1.0)
+            except Exception:
+                # The one boundary of this process: a bug in one round must not end the service.
+                log.exception("a round failed; please report this as a bug")
+                await asyncio.sleep(1.0)
+            await asyncio.sleep(ROUND_S)
+
+    async def _round(self) -> None:
+        for path in spool.waiting(self._ended_dir):
+            await self._take_in(path)
+        for attempt in self._parts.journal.attempts():
+            await self._consider(attempt)
+        for key in {act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}:
+            await self._go_on(key)
+
+    async def _take_in(self, path: Path) -> None:
+        try:
+            ended = spool.parse(path.read_bytes(), path.stat().st_mtime)
+        except ValueError as error:
+            log.error("%s is set aside: %s", path, error)
+            path.rename(path.with_name(f".wrong-{path.name}"))
+            return
+        await self._open_attempt(ended)
+        path.unlink()
+        await self._parts.arrivals.tell()
+
+    async def _open_attempt(self, ended: Ended) -> None:
+        try:
+            record = await self._parts.client.job(ended.target, ended.name)
+        except SchedulerDown:
+            raise
+        except SchedulerError as error:
+            log.warning("job %s: %s", ended.target, error)
+            record = None
+        start = ended.start
+        if start is None and record is not None and record.start is not None and record.start <= ended.at + 1.0:
+            start = record.start
+        key = gather.key(ended, start)
+        if self._parts.ledger.known(key):
+            log.info("job %s: attempt %s was decided before", ended.target, key)
+            return
+        host = record.batch_host if record is not None else None
+        deadline = ended.at + self._parts.config.controller.gather_deadline_s
+        self._parts.journal.open(
+            OpenAttempt(key, ended, start, host or (ended.nodes[0] if ended.nodes else None), deadline)
+        )
+
+    async def _consider(self, attempt: OpenAttempt) -> None:
+        now = self._parts.clock()
+        job, journal = attempt.ended.id, self._parts.journal
+        gathered = gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job))
+        silent = await self._silent(gathered, now)
+        if now < attempt.deadline and (gathered.missing(silent) or gathered.logs_missing()):
+            return
+        record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
+        how = gather.ending(gathered, record, silent)
+        if how is None:
+            if now < attempt.deadline + SETTLE_S:
+                return
+            how = Ending.UNKNOWN
+        if how is Ending.COMPLETED or gathered.nothing_new():
+            log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)
+        else:
+            case = gather.attempt(gathered, how, record, silent)
+            sentence = judge.conclude(gathered, case, self._parts.ledger, self._parts.config, now)
+            log.info("job %s: %s", attempt.ended.target, sentence)
+            await self._quarantine(attempt.key)
+            await self._doer.do(attempt.key)
+        journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
+        self._looked.pop(attempt.key, None)
+        await self._parts.arrivals.tell()
+
+    async def _silent(self, gathered: Gathered, now: float) -> frozenset[str]:
+        """Return the missing nodes that slurmctld itself has given up; asked at most once in :data:`GRACE_S`."""
+        attempt = gathered.attempt
+        missing = gathered.missing()
+        at, silent = self._looked.get(attempt.key, (attempt.ended.at, frozenset()))
+        if not missing or now - at < GRACE_S:
+            return silent
+        found = {node.name for node in await self._parts.client.nodes() if node.name in missing and node.silent}
+        self._looked[attempt.key] = (now, frozenset(found))
+        return frozenset(found)
+
+    async def _quarantine(self, key: str) -> None:
+        """Take out what the decision convicts, unless the node's own epilog has done so already."""
+        for leave in judge.leaves(self._parts.ledger, key):
+            try:
+                await self._parts.gate.ask(leave, self._parts.clock())
+            except SchedulerError as error:
+                log.error("%s could not be drained: %s", leave.node, error)
+
+    async def _go_on(self, key: str) -> None:
+        """Go on with acts that were left; the pause between two tries doubles up to five seconds."""
+        now = self._parts.clock()
+        due, pause = self._later.get(key, (now, 0.2))
+        if now < due:
+            return
+        if await self._doer.do(key):
+            self._later.pop(key, None)
+        else:
+            self._later[key] = (now + pause, min(2 * pause, 5.0))

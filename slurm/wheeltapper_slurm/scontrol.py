@@ -1,0 +1,101 @@
+"""The command-line backend: every call is one ``scontrol`` with a deadline, in a session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+from wheeltapper.errors import SchedulerDown, SchedulerError
+from wheeltapper_slurm import records
+from wheeltapper_slurm.records import JobRecord, NodeRecord
+
+# Whoever starts us may have set no search path: slurmctld's own scripts have none.
+SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin"
+
+_DOWN = (
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "Socket timed out",
+    "Zero Bytes were transmitted",
+    "Transport endpoint",
+    "Munge encode failed",
+)
+"""Pieces of what Slurm's commands print when slurmctld (or MUNGE) does not answer, as seen on 22.05."""
+
+
+class Scontrol:
+    """slurmctld through ``scontrol``. *conf* is slurm.conf when it is not in Slurm's default place."""
+
+    def __init__(self, conf: Path | None, timeout: float) -> None:
+        self._timeout = timeout
+        self._environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SEARCH_PATH}"}
+        if conf is not None:
+            self._environment["SLURM_CONF"] = str(conf)
+
+    async def job(self, job: str, name: str | None = None) -> JobRecord | None:
+        try:
+            text = await self._run("show", "job", "-o", job)
+        except SchedulerError as error:
+            if isinstance(error, SchedulerDown) or "Invalid job id" not in str(error):
+                raise
+            return None
+        # Asked for an array's master id, scontrol shows every task; the plain id of one task shows that task alone.
+        lines = [line for line in text.split("\n") if line.startswith("JobId=")]
+        return records.job(lines[0], name) if lines else None
+
+    async def node(self, name: str) -> NodeRecord | None:
+        try:
+            text = await self._run("show", "node", "-o", name)
+        except SchedulerError as error:
+            if isinstance(error, SchedulerDown) or "not found" not in str(error):
+                raise
+            return None
+        return records.node(text.strip()) if text.startswith("NodeName=") else None
+
+    async def nodes(self) -> list[NodeRecord]:
+        text = await self._run("show", "node", "-o")
+        return [records.node(line) for line in text.splitlines() if line.startswith("NodeName=")]
+
+    async def drain(self, node: str, reason: str) -> None:
+        await self._run("update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+
+    async def requeue(self, job: str) -> None:
+        await self._run("requeue", job)
+
+    async def update_job(self, job: str, key: str, value: str) -> None:
+        await self._run("update", f"JobId={job}", f"{key}={value}")
+
+    async def release(self, job: str) -> None:
+        await self._run("release", job)
+
+    async def configuration(self) -> dict[str, str]:
+        text = await self._run("show", "config")
+        pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+        return {key.strip(): value.strip() for key, _, value in pairs}
+
+    async def _run(self, *words: str) -> str:
+        process = await asyncio.create_subprocess_exec(
+            "scontrol",
+            *words,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=self._environment,
+            start_new_session=True,
+        )
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), self._timeout)
+        except asyncio.TimeoutError as error:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+            raise SchedulerDown(f"scontrol {words[0]} did not answer within {self._timeout:g} s") from error
+        text = output.decode("utf-8", "replace")
+        if process.returncode == 0:
+            return text
+        said = " ".join(text.split())[:300] or f"exit code {process.returncode}"
+        kind = SchedulerDown if any(piece in said for piece in _DOWN) else SchedulerError
+        raise kind(f"scontrol {' '.join(words[:2])}: {said}")

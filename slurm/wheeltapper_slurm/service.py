@@ -1,0 +1,81 @@
+"""The controller service: hears the nodes, gathers what belongs to an attempt, decides once, and acts.
+
+The inbox answers nodes, the rounds do the rest, and both share one event loop. Whatever arrives is in the journal
+before anything follows from it, so the service may stop at any moment and go on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from wheeltapper import wire
+from wheeltapper.config import Config
+from wheeltapper.errors import SchedulerError, WireError
+from wheeltapper.ledger.store import Ledger
+from wheeltapper_slurm import judge
+from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.inbox import Inbox
+from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.parts import Parts
+from wheeltapper_slurm.quarantine import Gate
+from wheeltapper_slurm.rounds import Rounds
+
+log = logging.getLogger(__name__)
+
+PEERS = 256
+"""Connections served at once; more wait in the listening queue."""
+
+READ_TIMEOUT_S = 10.0
+"""A peer that needs longer for one message is cut off."""
+
+
+class Service:
+    """The service for one cluster. *clock* gives Unix seconds.
+
+    Raises:
+        WheeltapperError: the key, the ledger or the journal cannot be read.
+    """
+
+    def __init__(self, config: Config, client: SlurmClient, clock: Callable[[], float] = time.time) -> None:
+        self._config = config
+        self._client = client
+        self._master = wire.read_key(config.controller.key_file)
+        self._ledger = Ledger(config.ledger.path)
+        self._journal = Journal(config.controller.spool_dir / "journal.db")
+        self._peers = asyncio.Semaphore(PEERS)
+        gate = Gate(client, self._ledger, config.policy)
+        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), clock)
+        self._inbox = Inbox(parts)
+        self._rounds = Rounds(parts)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        host, _, port = self._config.controller.address.rpartition(":")
+        server = await asyncio.start_server(self._connected, host, int(port))
+        log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
+        try:
+            async with server:
+                await self._inspect()
+                await self._rounds.run()
+        finally:
+            self._journal.close()
+            self._ledger.close()
+
+    async def _inspect(self) -> None:
+        """Say at start what in Slurm's own configuration would hurt users."""
+        try:
+            for complaint in judge.complaints(await self._client.configuration()):
+                log.warning("slurm.conf: %s", complaint)
+        except SchedulerError as error:
+            log.warning("slurm.conf could not be looked at: %s", error)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async with self._peers:
+            try:
+                await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S)
+            except WireError as error:
+                log.warning("refused: %s", error)

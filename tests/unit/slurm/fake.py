@@ -1,0 +1,95 @@
+"""A slurmctld in memory: as much of it as the port needs, with the refusals that the real one makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wheeltapper.errors import SchedulerDown, SchedulerError
+from wheeltapper_slurm.records import JobRecord, NodeRecord
+
+
+def job(**changes) -> JobRecord:
+    """A batch job that failed."""
+    values = {
+        "id": "12",
+        "state": "FAILED",
+        "reason": "NonZeroExitCode",
+        "exit_code": 1,
+        "signal": 0,
+        "start": 900.0,
+        "end": 1100.0,
+        "batch": True,
+        "requeueable": True,
+        "restarts": 0,
+        "batch_host": "n1",
+        "priority": 100,
+        "excluded": (),
+        "admin_comment": "",
+    }
+    return JobRecord(**{**values, **changes})
+
+
+def node(name="n2", states=("IDLE",), reason="", partitions=("main",)) -> NodeRecord:
+    """A node, idle unless said otherwise."""
+    return NodeRecord(name, frozenset(states), reason, tuple(partitions))
+
+
+class FakeSlurm:
+    """Keeps records and writes down every change that it was asked for."""
+
+    def __init__(self, *nodes: NodeRecord, jobs: tuple[JobRecord, ...] = (), down: bool = False) -> None:
+        self._nodes = {each.name: each for each in nodes}
+        self.jobs = {each.id: each for each in jobs}
+        self.down = down
+        self.asked: list[tuple[str, ...]] = []
+
+    def _answer(self) -> None:
+        if self.down:
+            raise SchedulerDown("slurmctld does not answer")
+
+    async def job(self, job, name=None):
+        self._answer()
+        return self.jobs.get(job)
+
+    async def node(self, name):
+        self._answer()
+        return self._nodes.get(name)
+
+    async def nodes(self):
+        self._answer()
+        return list(self._nodes.values())
+
+    async def drain(self, node, reason):
+        self._answer()
+        self.asked.append(("drain", node, reason))
+        self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE", "DRAIN"}), reason=reason)
+
+    def resume(self, node):
+        """What a person does."""
+        self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE"}), reason="")
+
+    async def requeue(self, job):
+        self._answer()
+        self.asked.append(("requeue", job))
+        if not self.jobs[job].requeueable:
+            raise SchedulerError("Requested operation is presently disabled")
+        self.jobs[job] = replace(self.jobs[job], state="PENDING")
+
+    async def update_job(self, job, key, value):
+        self._answer()
+        self.asked.append(("update", job, key, value))
+        if key == "AdminComment" and self.jobs[job].state in {"FAILED", "COMPLETED"}:
+            raise SchedulerError("Job has already finished")
+        if key == "AdminComment":
+            self.jobs[job] = replace(self.jobs[job], admin_comment=value)
+        if key == "ExcNodeList":
+            self.jobs[job] = replace(self.jobs[job], excluded=tuple(value.split(",")))
+
+    async def release(self, job):
+        self._answer()
+        self.asked.append(("release", job))
+        self.jobs[job] = replace(self.jobs[job], priority=1)
+
+    async def configuration(self):
+        self._answer()
+        return {}

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.unit.make import attempt, diagnosis, logged, xid79
+from tests.unit.slurm.fake import FakeSlurm, job
+from wheeltapper.config import Mode, PolicySection
+from wheeltapper.ledger.model import Act, Interruption, Outcome
+from wheeltapper.ledger.store import Ledger
+from wheeltapper.policy.model import Decision, JobAction, Payer
+from wheeltapper_slurm import acts, comment
+from wheeltapper_slurm.acts import Doer
+
+REQUEUE = Decision(JobAction(True, "again", delay=60.0, exclude=("n2",), payer=Payer.USER))
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    store = Ledger(tmp_path / "ledger.db")
+    yield store
+    store.close()
+
+
+def do(ledger, slurm, *planned):
+    case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, planned)
+    return asyncio.run(Doer(slurm, ledger).do("12@900"))
+
+
+def outcomes(ledger):
+    return [(act.kind, act.outcome.value) for act in ledger.acts()]
+
+
+@pytest.mark.parametrize("mode", ["observe", "quarantine"])
+def test_a_mode_that_does_not_requeue_writes_down_what_it_would_have_done(mode):
+    planned = acts.plan(REQUEUE, attempt(), "note", PolicySection(mode=mode))
+
+    assert [(act.kind, act.outcome.value) for act in planned] == [
+        ("annotate", "planned"),
+        ("requeue", "observed"),
+        ("exclude", "observed"),
+        ("start", "observed"),
+    ]
+
+
+def test_full_mode_plans_label_requeue_exclusion_and_start():
+    planned = acts.plan(REQUEUE, attempt(), "note", PolicySection(mode="full"))
+
+    assert [(act.kind, act.value) for act in planned] == [
+        ("annotate", "note"),
+        ("requeue", "900"),
+        ("exclude", "n2"),
+        ("start", "now+60"),
+    ]
+    assert {act.outcome for act in planned} == {Outcome.PLANNED}
+
+
+def test_no_requeue_means_the_label_alone_and_without_annotate_nothing():
+    stop = Decision(JobAction(False, "software"))
+
+    assert [act.kind for act in acts.plan(stop, attempt(), "note", PolicySection(mode="full"))] == ["annotate"]
+    assert acts.plan(stop, attempt(), "note", PolicySection(mode="full", annotate=False)) == []
+
+
+def test_a_requeued_job_avoids_the_node_and_keeps_the_users_own_exclusions(ledger):
+    slurm = FakeSlurm(jobs=(job(excluded=("n7",)),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"), Act("exclude", "12", "n2"), Act("start", "12", "now+60"))
+
+    assert slurm.asked == [
+        ("requeue", "12"),
+        ("update", "12", "ExcNodeList", "n[2,7]"),
+        ("update", "12", "StartTime", "now+60"),
+    ]
+    assert outcomes(ledger) == [("requeue", "done"), ("exclude", "done"), ("start", "done")]
+
+
+def test_a_job_that_was_requeued_before_a_restart_is_not_requeued_again(ledger):
+    slurm = FakeSlurm(jobs=(job(state="RUNNING"),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"), Act("exclude", "12", "n2"), Act("start", "12", "now"))
+    assert slurm.asked == []
+
+
+def test_a_later_attempt_that_has_ended_meanwhile_is_left_alone(ledger):
+    slurm = FakeSlurm(jobs=(job(start=5000.0),))
+
+    do(ledger, slurm, Act("requeue", "12", "900"))
+
+    assert slurm.asked == []
+
+
+def test_the_start_waits_until_the_epilogs_are_over(ledger):
+    slurm = FakeSlurm(jobs=(job(state="COMPLETING"),))
+
+    assert not do(ledger, slurm, Act("start", "12", "now"))
+    assert slurm.asked == []
+    assert outcomes(ledger) == [("start", "planned")]
+
+
+def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is_not(ledger):
+    slurm = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="launch_failed_requeued_held"),))
+    do(ledger, slurm, Act("start", "12", "now"))
+    assert slurm.asked == [("release", "12"), ("update", "12", "StartTime", "now")]
+
+    person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
+    other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
+    ledger.record(other, [Act("start", "12", "now")])
+    asyncio.run(Doer(person, ledger).do("12@901"))
+    assert person.asked == []
+
+
+def test_a_refusal_is_written_down_and_the_rest_goes_on(ledger):
+    slurm = FakeSlurm(jobs=(job(requeueable=False),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"), Act("annotate", "12", "x"))
+    assert outcomes(ledger) == [("requeue", "failed"), ("annotate", "failed")]
+    assert ledger.acts()[1].note == "Job has already finished"
+
+
+def test_a_silent_slurmctld_leaves_the_acts_to_be_done_later(ledger):
+    slurm = FakeSlurm(jobs=(job(),), down=True)
+
+    assert not do(ledger, slurm, Act("requeue", "12", "900"))
+    assert outcomes(ledger) == [("requeue", "planned")]
+
+    slurm.down = False
+    assert asyncio.run(Doer(slurm, ledger).do("12@900"))
+    assert slurm.asked == [("requeue", "12")]
+
+
+def test_no_job_is_starved_by_exclusions(ledger):
+    many = tuple(f"n{number}" for number in range(acts.MAX_EXCLUDED))
+    slurm = FakeSlurm(jobs=(job(state="PENDING", excluded=many),))
+
+    do(ledger, slurm, Act("exclude", "12", "x1"))
+
+    assert slurm.asked == []
+    assert outcomes(ledger) == [("exclude", "failed")]
+
+
+def test_the_comment_names_label_proof_and_what_follows():
+    oom = diagnosis("software/oom", logged("software/oom", "torch.OutOfMemoryError: CUDA out of memory."))
+
+    text = comment.entry(2, oom, JobAction(False, "it would happen again"))
+
+    assert text == (
+        "a2 software/oom at /home/u/slurm-12.out:34: 'torch.OutOfMemoryError: CUDA out of memory.'"
+        " -> not requeued, it would happen again"
+    )
+
+
+def test_comments_gather_per_attempt_and_foreign_text_stays():
+    first = comment.merge("billing: grant 7 ", "a1 x")
+    second = comment.merge(first, "a2 y")
+
+    assert second == "billing: grant 7 wheeltapper: a1 x; a2 y"
+    assert comment.merge(second, "a2 z") == "billing: grant 7 wheeltapper: a1 x; a2 z"
+
+
+def test_the_oldest_entries_go_when_the_comment_grows_too_long():
+    text = ""
+    for number in range(1, 40):
+        text = comment.merge(text, f"a{number} {'x' * 90}")
+
+    assert len(text) <= comment.MAX_CHARS + len(comment.PREFIX)
+    assert "a39 " in text
+    assert "a1 " not in text
+
+
+def test_a_diagnosis_from_the_kernel_log_names_the_node():
+    hardware = diagnosis("hardware/gpu_xid", xid79())
+
+    assert "hardware/gpu_xid xid=79 at n2 kernel log: 'NVRM: Xid" in comment.entry(1, hardware, JobAction(True, "r"))

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.make import BOOT, xid79
+from tests.unit.slurm.fake import job
+from tests.unit.slurm.test_names import raw
+from wheeltapper.attempt import Ending
+from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper_slurm import gather, spool
+from wheeltapper_slurm.journal import Journal, OpenAttempt
+
+
+def open_attempt(exit_code="1:0", start=900.0, **env):
+    ended = spool.parse(raw(SLURM_JOB_EXIT_CODE2=exit_code, **env), at=1100.0)
+    return OpenAttempt("14@900", ended, start, "n1", deadline=1160.0)
+
+
+def report(node="n1", prolog_at=901.0, epilog_at=1100.5, job_id="14"):
+    return Report(node, BOOT, JobStay(job_id, prolog_at, epilog_at))
+
+
+def logged(node="n1"):
+    return LogReport(node, JobStay("14", 901.0, 1100.5))
+
+
+def gathered(attempt=None, reports=(), logs=(), kept_off=()):
+    return gather.gather(attempt or open_attempt(), reports, logs, kept_off)
+
+
+@pytest.mark.parametrize(
+    ("prolog_at", "epilog_at", "belongs"),
+    [
+        pytest.param(901.0, 1100.5, True, id="this attempt"),
+        pytest.param(None, 1100.5, True, id="its marker was lost"),
+        pytest.param(500.0, 850.0, False, id="the attempt before"),
+        pytest.param(1150.0, 1200.0, False, id="the attempt after"),
+        pytest.param(896.0, 1096.0, True, id="a clock that is four seconds slow"),
+    ],
+)
+def test_a_report_belongs_to_the_attempt_of_its_time(prolog_at, epilog_at, belongs):
+    assert bool(gathered(reports=[report(prolog_at=prolog_at, epilog_at=epilog_at)]).reports) is belongs
+
+
+def test_who_is_missing_and_who_is_not_waited_for():
+    case = gathered(reports=[report("n1")])
+
+    assert case.missing() == {"n2"}
+    assert case.missing(silent={"n2"}) == set()
+
+
+def test_the_logs_are_waited_for_once_the_batch_host_has_reported():
+    assert not gathered().logs_missing()
+    assert gathered(reports=[report("n1")]).logs_missing()
+    assert not gathered(reports=[report("n1")], logs=[logged()]).logs_missing()
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "record", "silent", "how"),
+    [
+        pytest.param("7:0", job(state="COMPLETING"), (), Ending.FAILED, id="an exit code tells at once"),
+        pytest.param("0:11", job(state="COMPLETING"), (), Ending.FAILED, id="so does a signal"),
+        pytest.param("0:125", job(state="COMPLETING"), (), Ending.OUT_OF_MEMORY, id="Slurm's own signal for OOM"),
+        pytest.param("125:0", job(state="COMPLETING"), (), Ending.FAILED, id="125 as an exit code is the program's"),
+        pytest.param("0:0", job(state="COMPLETING"), (), None, id="0:0 says nothing yet"),
+        pytest.param("0:0", job(state="COMPLETED"), (), Ending.COMPLETED, id="clean"),
+        pytest.param("0:0", job(state="CANCELLED"), (), Ending.CANCELLED, id="cancelled shows 0:0"),
+        pytest.param("0:0", job(state="TIMEOUT"), (), Ending.TIME_LIMIT, id="timed out shows 0:0"),
+        pytest.param("0:0", job(state="NODE_FAIL"), (), Ending.NODE_FAIL, id="node failed, not requeued"),
+        pytest.param("0:0", job(state="PENDING"), ("n2",), Ending.NODE_FAIL, id="node failed, requeued by Slurm"),
+        pytest.param("0:0", job(state="PENDING"), (), Ending.REQUEUED, id="requeued by somebody"),
+        pytest.param("0:0", job(state="PREEMPTED"), (), Ending.PREEMPTED, id="preempted"),
+        pytest.param("0:0", None, (), Ending.UNKNOWN, id="forgotten by slurmctld"),
+        pytest.param("3:0", None, (), Ending.FAILED, id="forgotten, but it had failed"),
+    ],
+)
+def test_how_it_ended(exit_code, record, silent, how):
+    assert gather.ending(gathered(open_attempt(exit_code)), record, silent) is how
+
+
+def test_a_job_that_our_prolog_kept_off_is_told_once_slurm_has_requeued_it():
+    leave = Leave("n2", BOOT, "prolog", (xid79(),), "14")
+    case = gathered(open_attempt("0:0"), kept_off=[(905.0, leave)])
+
+    assert gather.ending(case, job(state="COMPLETING"), ()) is None
+    assert gather.ending(case, job(state="PENDING"), ()) is Ending.LAUNCH_FAILED
+
+
+def test_the_key_is_the_start_time_and_never_the_restart_count():
+    first = spool.parse(raw(SLURM_JOB_RESTART_COUNT="0"), at=1100.0)
+    again = spool.parse(raw(SLURM_JOB_RESTART_COUNT="1"), at=1100.0)
+
+    assert gather.key(first, 900.0) == gather.key(again, 900.0) == "14@900"
+    assert gather.key(first, 901.0) != gather.key(first, 900.0)
+
+
+def test_slurms_own_attempt_id_is_used_where_there_is_one():
+    assert gather.key(spool.parse(raw(SLURM_JOB_SLUID="s4XM3"), at=0.0), 900.0) == "s4XM3"
+
+
+def test_an_end_that_nothing_ties_to_an_attempt_of_its_own_is_not_judged():
+    assert gathered(open_attempt(start=None)).nothing_new()
+    assert not gathered(open_attempt(start=None), reports=[report()]).nothing_new()
+    assert not gathered().nothing_new()
+
+
+def test_the_attempt_puts_the_batch_host_first_and_acts_on_the_task():
+    made = gather.attempt(gathered(), Ending.FAILED, job(state="COMPLETING"), ())
+
+    assert (made.key, made.job, made.nodes) == ("14@900", "12_3", ("n1", "n2"))
+    assert not made.scheduler_requeued
+    assert gather.attempt(gathered(), Ending.REQUEUED, job(state="PENDING"), ()).scheduler_requeued
+
+
+def test_the_journal_keeps_everything_over_a_restart_and_nothing_after_the_decision(tmp_path):
+    journal = Journal(tmp_path / "journal.db")
+    attempt, leave = open_attempt(), Leave("n2", BOOT, "prolog", (xid79(),), "14")
+    later = report("n1", 1150.0, 1200.0)
+    for each in (report("n1"), report("n1"), report("n2"), later, logged()):
+        journal.receive(each, now=1101.0)
+    journal.keep_off(leave, now=905.0)
+    assert journal.open(attempt)
+    assert not journal.open(attempt)
+    journal.close()
+
+    again = Journal(tmp_path / "journal.db")
+
+    assert again.attempts() == again.attempts("14") == [attempt]
+    case = gather.gather(attempt, again.reports("14"), again.log_reports("14"), again.kept_off("14"))
+    assert [each.node for each in case.reports] == ["n1", "n2"]
+    assert (case.logs, case.kept_off) == ((logged(),), (leave,))
+    again.settle(attempt, [*case.reports, *case.logs], now=1102.0)
+    assert again.attempts() == again.kept_off("14") == []
+    assert again.reports("14") == [later]
+    again.close()

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.make import BOOT, logged, xid79
+from tests.unit.slurm.fake import FakeSlurm, node
+from wheeltapper.config import PolicySection
+from wheeltapper.errors import SchedulerDown
+from wheeltapper.evidence import Source
+from wheeltapper.ledger.model import Outcome
+from wheeltapper.ledger.store import Ledger
+from wheeltapper.wire import Leave
+from wheeltapper_slurm.quarantine import Gate, shares
+
+OURS = "wheeltapper: hardware/pcie at=2026-11-29T12:01:03Z: reboot"
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    store = Ledger(tmp_path / "ledger.db")
+    yield store
+    store.close()
+
+
+def ask(ledger, slurm, *findings, node="n2", mode="full", job="12"):
+    gate = Gate(slurm, ledger, PolicySection(mode=mode))
+    return asyncio.run(gate.ask(Leave(node, BOOT, "epilog", findings or (xid79(),), job), now=1200.0))
+
+
+def test_a_convicted_node_is_drained_in_one_call_with_the_whole_reason(ledger):
+    slurm = FakeSlurm(node())
+
+    answer = ask(ledger, slurm)
+
+    assert answer.out
+    assert slurm.asked == [
+        ("drain", "n2", "wheeltapper: hardware/gpu_xid xid=79 gpu=0000:3b:00 job=12 at=1970-01-01T00:16:40Z: reboot")
+    ]
+    assert [past.outcome for past in ledger.quarantines(node="n2")] == [Outcome.DONE]
+
+
+def test_a_node_that_a_person_drained_stays_theirs(ledger):
+    slurm = FakeSlurm(node(states=("IDLE", "DRAIN"), reason="admin: swap PSU"))
+
+    answer = ask(ledger, slurm)
+
+    assert (answer.out, answer.reason) == (True, "it is out already: admin: swap PSU")
+    assert slurm.asked == []
+
+
+def test_a_node_that_a_person_put_back_is_not_taken_out_again_on_the_same_evidence(ledger):
+    slurm = FakeSlurm(node())
+    ask(ledger, slurm)
+    slurm.resume("n2")
+
+    again = ask(ledger, slurm)
+    fresh = ask(ledger, slurm, xid79(sequence=8))
+
+    assert (again.out, again.released) == (False, True)
+    assert fresh.out
+    assert len(slurm.asked) == 2
+
+
+def test_the_budget_blocks_and_the_block_stays_visible(ledger):
+    slurm = FakeSlurm(node(), node("n1", ("IDLE", "DRAIN"), OURS), node("n3"), node("n4"))
+
+    answer = ask(ledger, slurm)
+    ask(ledger, slurm)
+
+    assert not answer.out
+    assert answer.reason == "the budget forbids it: 1 of 4 nodes of main are out already and the budget is 1"
+    assert slurm.asked == []
+    assert [(past.outcome, past.note) for past in ledger.quarantines()] == [
+        (Outcome.FAILED, "1 of 4 nodes of main are out already and the budget is 1")
+    ]
+
+
+def test_nodes_that_people_drained_do_not_use_up_the_budget():
+    found = shares([node("n1", ("DRAIN",), "admin"), node("n2", ("DRAIN",), OURS), node("n3", partitions=())], ["main"])
+
+    assert {name: (share.size, share.out) for name, share in found.items()} == {"main": (2, 1)}
+
+
+def test_observe_mode_drains_nothing_and_records_once_what_it_would_have_done(ledger):
+    slurm = FakeSlurm(node())
+
+    answers = [ask(ledger, slurm, mode="observe") for _ in range(3)]
+
+    assert not any(answer.out for answer in answers)
+    assert slurm.asked == []
+    assert [past.outcome for past in ledger.quarantines()] == [Outcome.OBSERVED]
+
+
+@pytest.mark.parametrize(
+    "finding",
+    [
+        pytest.param(logged("software/oom"), id="software"),
+        pytest.param(
+            replace(xid79(), evidence=replace(xid79().evidence, source=Source.JOB_LOG)), id="an Xid in a job's log"
+        ),
+        pytest.param(xid79("n3"), id="another node's"),
+    ],
+)
+def test_only_positive_hardware_evidence_of_its_own_takes_a_node_out(ledger, finding):
+    slurm = FakeSlurm(node())
+
+    assert not ask(ledger, slurm, finding).out
+    assert slurm.asked == []
+
+
+def test_a_silent_slurmctld_is_an_error_and_nothing_is_recorded(ledger):
+    with pytest.raises(SchedulerDown):
+        ask(ledger, FakeSlurm(node(), down=True))
+    assert ledger.quarantines() == []

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wheeltapper_slurm import records
+
+# As 22.05.8 prints them, recorded on a private cluster; shortened in the middle where nothing is read.
+COMPLETING = (
+    "JobId=1 ArrayJobId=1 ArrayTaskId=2 JobName=j.sh UserId=root(0) GroupId=root(0) MCS_label=N/A Priority=4294901759"
+    " Nice=0 Account=(null) QOS=(null) JobState=COMPLETING Reason=NonZeroExitCode Dependency=(null) Requeue=1 Restarts=0"
+    " BatchFlag=1 Reboot=0 ExitCode=7:0 RunTime=00:00:00 TimeLimit=365-00:00:00 TimeMin=N/A"
+    " SubmitTime=2026-11-29T21:54:33 EligibleTime=2026-11-29T21:54:33 StartTime=2026-11-29T21:54:34"
+    " EndTime=2026-11-29T21:54:34 Deadline=N/A Scheduler=Backfill Partition=main ReqNodeList=(null)"
+    " ExcNodeList=n[3-4] NodeList= BatchHost=n2 NumNodes=1 Command=/x/j.sh WorkDir=/x AdminComment=mine a=b OpType=ALLREDUCE, x"
+    " StdErr=/x/j.sh-1-1_2.out StdIn=/dev/null StdOut=/x/j.sh-1-1_2.out Power= "
+)
+NODE = (
+    "NodeName=n1 Arch=x86_64 CoresPerSocket=1  CPUAlloc=0 Gres=gpu:2 NodeAddr=127.0.0.1 NodeHostName=localhost"
+    " OS=Linux 6.18.44 #1 SMP PREEMPT_DYNAMIC @0  RealMemory=1 State=IDLE+DRAIN ThreadsPerCore=1 Owner=N/A"
+    " Partitions=main,big  BootTime=2026-11-29T21:47:22 AveWatts=0 ExtSensorsTemp=n/s"
+    " Reason=admin: swap PSU [root@2026-11-29T21:54:35]"
+)
+
+
+def test_a_job_that_completes_is_read_whole():
+    job = records.job(COMPLETING)
+
+    assert (job.id, job.state, job.exit_code, job.signal) == ("1", "COMPLETING", 7, 0)
+    assert job.completing
+    assert not job.waiting
+    assert (job.batch, job.requeueable, job.batch_host, job.excluded) == (True, True, "n2", ("n3", "n4"))
+    assert job.admin_comment == "mine a=b OpType=ALLREDUCE, x"
+    assert job.start == job.end is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x UserId=root(0) JobState=FAILED Requeue=0 BatchFlag=0 StartTime=1999-01-01T00:00:00",
+        "a b",
+        "JobState=CANCELLED",
+        "",
+    ],
+)
+def test_a_job_name_cannot_pass_itself_off_as_another_field(name):
+    line = COMPLETING.replace("JobName=j.sh", f"JobName={name}")
+
+    job = records.job(line, name)
+
+    assert (job.state, job.requeueable, job.batch, job.start) == (
+        "COMPLETING",
+        True,
+        True,
+        records.job(COMPLETING).start,
+    )
+
+
+def test_a_held_job_is_told_from_one_that_waits():
+    line = COMPLETING.replace("JobState=COMPLETING", "JobState=PENDING")
+
+    assert not records.job(line).held
+    assert records.job(line.replace("Priority=4294901759", "Priority=0")).held
+
+
+def test_a_node_is_read_with_the_reason_and_without_who_set_it():
+    node = records.node(NODE)
+
+    assert (node.name, node.states, node.reason) == ("n1", {"IDLE", "DRAIN"}, "admin: swap PSU")
+    assert node.partitions == ("main", "big")
+    assert (node.out, node.drained, node.silent) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("state", "out", "drained", "silent"),
+    [
+        ("IDLE", False, False, False),
+        ("MIXED", False, False, False),
+        ("ALLOCATED+DRAIN", True, True, False),
+        ("DOWN*", True, False, True),
+        ("DOWN+NOT_RESPONDING", True, False, True),
+        ("IDLE*", False, False, True),
+        ("MIXED+DRAIN+COMPLETING", True, True, False),
+        ("DOWN+DRAIN", True, True, True),
+        ("IDLE+PLANNED", False, False, False),
+    ],
+)
+def test_node_states(state, out, drained, silent):
+    node = records.node(NODE.replace("State=IDLE+DRAIN", f"State={state}"))
+
+    assert (node.out, node.drained, node.silent) == (out, drained, silent)
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_a_record_or_a_clear_error(text):
+    for read in (records.job, records.node):
+        try:
+            read(text)
+        except ValueError as error:
+            assert str(error)  # noqa: PT017 - either outcome is right, silence is not

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from tests.unit.make import attempt, diagnosis, xid79
+from wheeltapper.config import Mode
+from wheeltapper.errors import WheeltapperError
+from wheeltapper.ledger.model import Act, Interruption, Outcome, Quarantine
+from wheeltapper.ledger.store import MIGRATIONS, Ledger
+from wheeltapper.ledger.story import story
+from wheeltapper.ledger.totals import totals
+from wheeltapper.policy.model import Decision, JobAction, NodeAction, Payer
+
+
+def interruption(key="12@900", payer=Payer.USER, *, label="network/link_down", at=1200.0):
+    job = JobAction(payer is not Payer.NOBODY, "because", payer=payer)
+    return Interruption(
+        attempt(key=key),
+        diagnosis(label, xid79(), nodes=("n2",)),
+        Decision(job, (NodeAction("n2", "r"),)),
+        Mode.FULL,
+        at,
+    )
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    store = Ledger(tmp_path / "deep" / "ledger.db")
+    yield store
+    store.close()
+
+
+def test_an_interruption_comes_back_as_it_was(ledger):
+    ledger.record(interruption(), [Act("annotate", "12", "text")])
+
+    assert list(ledger.interruptions(job="12")) == [interruption()]
+    assert ledger.of_attempt("12@900") == [interruption()]
+    assert ledger.known("12@900")
+
+
+def test_an_attempt_is_recorded_once_and_its_acts_with_it(ledger):
+    assert ledger.record(interruption(), [Act("requeue", "12")])
+    assert not ledger.record(interruption(at=9999.0), [Act("requeue", "12")])
+
+    assert len(list(ledger.interruptions())) == len(ledger.acts()) == 1
+
+
+def test_acts_are_settled_one_by_one_and_found_by_outcome_after_a_restart(ledger, tmp_path):
+    ledger.record(interruption(), [Act("annotate", "12", "t"), Act("requeue", "12")])
+    ledger.settle(ledger.acts()[0], Outcome.DONE, "done so")
+
+    again = Ledger(tmp_path / "deep" / "ledger.db")
+
+    assert [act.kind for act in again.acts(outcome=Outcome.PLANNED)] == ["requeue"]
+    assert [(act.note, act.attempt) for act in again.acts(outcome=Outcome.DONE)] == [("done so", "12@900")]
+    again.close()
+
+
+def test_history_counts_who_paid_and_leaves_out_what_was_not_done(ledger):
+    for number, payer in enumerate([Payer.USER, Payer.USER, Payer.INFRASTRUCTURE, Payer.BLIND, Payer.NOBODY]):
+        ledger.record(interruption(f"12@{number}", payer), [Act("requeue", "12")])
+    ledger.record(interruption("12@observed"), [Act("requeue", "12", outcome=Outcome.OBSERVED)])
+    ledger.record(interruption("12@refused"), [Act("requeue", "12", outcome=Outcome.FAILED)])
+
+    history = ledger.history("12")
+
+    assert (history.user, history.infrastructure, history.blind) == (2, 1, 1)
+    assert ledger.history("13").user == 0
+
+
+def test_a_reader_sees_what_is_there_and_cannot_write(ledger, tmp_path):
+    ledger.record(interruption(), [])
+
+    reader = Ledger(tmp_path / "deep" / "ledger.db", read_only=True)
+
+    assert len(list(reader.interruptions())) == 1
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.record(interruption("x"), [])
+    reader.close()
+
+
+def test_a_missing_file_is_a_clear_error_for_a_reader(tmp_path):
+    with pytest.raises(WheeltapperError, match=r"the ledger .*none\.db cannot be opened"):
+        Ledger(tmp_path / "none.db", read_only=True)
+
+
+def test_a_file_of_a_newer_version_is_left_alone(tmp_path):
+    path = tmp_path / "ledger.db"
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    db.close()
+
+    with pytest.raises(WheeltapperError, match="newer version"):
+        Ledger(path)
+
+
+def test_quarantines_come_back_by_node_and_time(ledger):
+    one = Quarantine("n1", "boot:1", "hardware/gpu_xid", "xid=79", "r", "12", 10.0, Outcome.DONE)
+    two = Quarantine("n2", "boot:1", "hardware/gpu_xid", "xid=79", "r", None, 20.0, Outcome.FAILED, "budget")
+    ledger.record_quarantine(two)
+    ledger.record_quarantine(one)
+
+    assert ledger.quarantines() == [one, two]
+    assert ledger.quarantines(node="n2") == ledger.quarantines(since=15.0) == [two]
+
+
+def test_totals_order_equal_counts_by_label():
+    sums = totals(
+        [interruption("a"), interruption("b", label="software/oom", payer=Payer.NOBODY), interruption("c")], []
+    )
+
+    assert [(kind.label, kind.count, kind.requeued) for kind in sums.kinds] == [
+        ("network/link_down", 2, 2),
+        ("software/oom", 1, 0),
+    ]
+    assert sums.kinds[0].nodes == ("n2",)
+
+
+def test_a_story_names_the_proof_and_what_was_done():
+    text = story(1, interruption(), [Act("requeue", "12", "900", Outcome.DONE, "requeued")])
+
+    assert text.splitlines()[0] == "attempt 1 of job 12 on n1,n2: network/link_down xid=79"
+    assert "n2 kernel log GPU 0000:3b:00" in text
+    assert "requeue     done: requeued" in text
