@@ -98,11 +98,7 @@ class ControllerSection(Section):
     gather_deadline_s: Seconds = Field(
         60.0, strict=False, description="How long to wait for the nodes of an attempt: a dead node never answers."
     )
-    label_wait_s: Seconds = Field(
-        2.0,
-        strict=False,
-        description="How long the batch host's epilog waits, so that the label is written while that is still allowed.",
-    )
+    label_wait_s: Seconds = Field(2.0, strict=False, description="Goes.")
 
 
 class BudgetSection(Section):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,30 +117,19 @@ def _gather(paths: list[Path], catalogue: Catalogue) -> list[Finding]:
     return findings
 
 
-class _progress:  # noqa: N801 - used as a function
-    """A bar on stderr for large input at a terminal; nothing otherwise. Calling it says that a file is done."""
+@contextmanager
+def _progress(files: list[Input]) -> Iterator[Callable[[Input], None]]:
+    """Show a bar on stderr for large input at a terminal; what is yielded says that a file is done."""
+    total = sum(each.size for each in files)
+    if total < PROGRESS_FROM or not sys.stderr.isatty():
+        yield lambda _done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
 
-    def __init__(self, files: list[Input]) -> None:
-        self._total = sum(each.size for each in files)
-        self._bar: Any = None
-
-    def __enter__(self) -> _progress:
-        if self._total >= PROGRESS_FROM and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self._bar = Progress(console=Console(stderr=True), transient=True)
-            self._bar.start()
-            self._task = self._bar.add_task("reading", total=self._total)
-        return self
-
-    def __call__(self, done: Input) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, advance=done.size)
-
-    def __exit__(self, *_error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total)
+        yield lambda done: bar.advance(task, done.size)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,14 @@ def node(name="n2", states=("IDLE",), reason="", partitions=("main",)) -> NodeRe
 class FakeSlurm:
     """Keeps records and writes down every change that it was asked for."""
 
-    def __init__(self, *nodes: NodeRecord, jobs: tuple[JobRecord, ...] = (), down: bool = False) -> None:
+    def __init__(
+        self,
+        *nodes: NodeRecord,
+        jobs: tuple[JobRecord, ...] = (),
+        down: bool = False,
+        recorded: set[str] | None = None,
+    ) -> None:
+        self._recorded = recorded
         self._nodes = {each.name: each for each in nodes}
         self.jobs = {each.id: each for each in jobs}
         self.down = down
@@ -84,6 +91,13 @@ class FakeSlurm:
             self.jobs[job] = replace(self.jobs[job], admin_comment=value)
         if key == "ExcNodeList":
             self.jobs[job] = replace(self.jobs[job], excluded=tuple(value.split(",")))
+
+    async def annotate_finished(self, job, text):
+        self._answer()
+        self.asked.append(("annotate_finished", job, text))
+        if self._recorded is None:
+            raise SchedulerError("there is no slurmdbd")
+        return job in self._recorded
 
     async def release(self, job):
         self._answer()

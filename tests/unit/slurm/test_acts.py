@@ -38,8 +38,8 @@ def test_a_mode_that_does_not_requeue_writes_down_what_it_would_have_done(mode):
     planned = acts.plan(REQUEUE, attempt(), "note", PolicySection(mode=mode))
 
     assert [(act.kind, act.outcome.value) for act in planned] == [
-        ("annotate", "planned"),
         ("requeue", "observed"),
+        ("annotate", "planned"),
         ("exclude", "observed"),
         ("start", "observed"),
     ]
@@ -49,12 +49,33 @@ def test_full_mode_plans_label_requeue_exclusion_and_start():
     planned = acts.plan(REQUEUE, attempt(), "note", PolicySection(mode="full"))
 
     assert [(act.kind, act.value) for act in planned] == [
-        ("annotate", "note"),
         ("requeue", "900"),
+        ("annotate", "note"),
         ("exclude", "n2"),
         ("start", "now+60"),
     ]
     assert {act.outcome for act in planned} == {Outcome.PLANNED}
+
+
+def test_a_finished_job_is_labelled_in_slurmdbd_under_its_own_number(ledger):
+    slurm = FakeSlurm(jobs=(job(id="14"),), recorded={"14"})
+    slurm.jobs["12_3"] = slurm.jobs["14"]
+
+    assert do(ledger, slurm, Act("annotate", "12_3", "a1 x"))
+
+    assert slurm.asked[-1] == ("annotate_finished", "14", "wheeltapper: a1 x")
+    assert outcomes(ledger) == [("annotate", "done")]
+
+
+def test_slurmdbd_is_given_time_to_hear_of_the_end_but_not_for_ever(ledger):
+    slurm = FakeSlurm(jobs=(job(end=1100.0),), recorded=set())
+    case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, [Act("annotate", "12", "a1 x")])
+
+    assert not asyncio.run(Doer(slurm, ledger, lambda: 1101.0).do("12@900"))
+    assert outcomes(ledger) == [("annotate", "planned")]
+    assert asyncio.run(Doer(slurm, ledger, lambda: 1200.0).do("12@900"))
+    assert outcomes(ledger) == [("annotate", "failed")]
 
 
 def test_no_requeue_means_the_label_alone_and_without_annotate_nothing():
@@ -117,7 +138,7 @@ def test_a_refusal_is_written_down_and_the_rest_goes_on(ledger):
 
     assert do(ledger, slurm, Act("requeue", "12", "900"), Act("annotate", "12", "x"))
     assert outcomes(ledger) == [("requeue", "failed"), ("annotate", "failed")]
-    assert ledger.acts()[1].note == "Job has already finished"
+    assert "no slurmdbd" in ledger.acts()[1].note
 
 
 def test_a_silent_slurmctld_leaves_the_acts_to_be_done_later(ledger):

@@ -1,0 +1,164 @@
+"""Reading signatures from TOML: our own from the package, a site's from its folders, all held to the same rules."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from wheeltapper import labels
+from wheeltapper.catalogue.matching import Catalogue
+from wheeltapper.catalogue.model import Meaning, Signature
+from wheeltapper.errors import CatalogueError
+from wheeltapper.evidence import Disposition, Role, Source
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the same module under its older name
+    import tomli as tomllib
+
+Text = Annotated[str, Field(min_length=1)]
+Anchor = Annotated[str, Field(min_length=3, pattern=r"^[ -~]+$")]
+"""ASCII, because blocks are searched as bytes; shorter ones would be found in nearly every line."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Row(_Strict):
+    name: Text
+    label: Text
+    role: Role
+    disposition: Disposition = Disposition.NONE
+
+
+class _Entry(_Strict):
+    """One ``[[signature]]`` of a file; the meaning of each key stands at :class:`Signature`."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)*$")]
+    label: Text
+    role: Role
+    disposition: Disposition = Disposition.NONE
+    sources: Annotated[tuple[Source, ...], Field(min_length=1)]
+    anchors: Annotated[tuple[Anchor, ...], Field(min_length=1)]
+    pattern: str | None = None
+    instead_of: tuple[str, ...] = ()
+    generic: bool = False
+    key: str | None = None
+    rows: dict[str, _Row] = {}
+    detail: str = ""
+    summary: Text
+    examples: Annotated[tuple[Text, ...], Field(min_length=1)]
+    near_misses: Annotated[tuple[Text, ...], Field(min_length=1)]
+    source: Text
+
+
+def load(extra_dirs: Sequence[Path] = ()) -> Catalogue:
+    """Return the catalogue: our own signatures and those in the ``*.toml`` files of *extra_dirs*.
+
+    A folder that does not exist adds nothing. A site's signature may not take the id of another one.
+
+    Raises:
+        CatalogueError: a file cannot be read or an entry is wrong; the message names file and entry.
+    """
+    signatures: list[Signature] = []
+    owners: dict[str, str] = {}
+    for name, text in _texts(extra_dirs):
+        for signature in parse(text, name):
+            for taken in signature.names:
+                if taken in owners:
+                    raise CatalogueError(f"{name}: {taken}: this id is already used in {owners[taken]}")
+                owners[taken] = name
+            signatures.append(signature)
+    return Catalogue(signatures)
+
+
+def _texts(extra_dirs: Sequence[Path]) -> Iterator[tuple[str, str]]:
+    own = resources.files("wheeltapper.catalogue") / "data"
+    for item in sorted(own.iterdir(), key=lambda entry: entry.name):
+        if item.name.endswith(".toml"):
+            yield item.name, item.read_text(encoding="utf-8")
+    for folder in extra_dirs:
+        for path in sorted(folder.glob("*.toml")):
+            try:
+                yield str(path), path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise CatalogueError(f"{path} cannot be read: {error}") from error
+
+
+def parse(text: str, name: str) -> tuple[Signature, ...]:
+    """Return the signatures in the TOML *text*; *name* is the file's name in errors.
+
+    Raises:
+        CatalogueError: the text is no TOML, or an entry is wrong.
+    """
+    try:
+        content: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CatalogueError(f"{name} is not TOML: {error}") from error
+    entries = content.pop("signature", [])
+    if content or not isinstance(entries, list):
+        raise CatalogueError(f"{name}: a file holds [[signature]] tables and nothing else")
+    return tuple(_signature(entry, number, name) for number, entry in enumerate(entries, start=1))
+
+
+def _signature(raw: Any, number: int, name: str) -> Signature:
+    title = raw.get("id", f"entry {number}") if isinstance(raw, dict) else f"entry {number}"
+    where = f"{name}: {title}"
+    try:
+        entry = _Entry.model_validate(raw)
+    except ValidationError as error:
+        wrong = "; ".join(
+            f"{'.'.join(str(part) for part in each['loc'])}: {each['msg'].lower()}" for each in error.errors()
+        )
+        raise CatalogueError(f"{where}: {wrong}") from error
+    try:
+        signature = _build(entry)
+        _prove(signature)
+    except (ValueError, LookupError, re.error) as error:
+        raise CatalogueError(f"{where}: {error}") from error
+    return signature
+
+
+def _build(entry: _Entry) -> Signature:
+    anywhere = "|".join(re.escape(anchor) for anchor in entry.anchors)
+    return Signature(
+        id=entry.id,
+        meaning=Meaning(labels.label(entry.label), entry.role, entry.disposition, entry.summary),
+        sources=frozenset(entry.sources),
+        anchors=entry.anchors,
+        pattern=re.compile(entry.pattern or anywhere),
+        detail=entry.detail,
+        key=entry.key,
+        rows={
+            value: Meaning(labels.label(row.label), row.role, row.disposition, row.name)
+            for value, row in entry.rows.items()
+        },
+        instead_of=frozenset(entry.instead_of),
+        generic=entry.generic,
+        examples=entry.examples,
+        near_misses=entry.near_misses,
+        origin=entry.source,
+    )
+
+
+def _prove(signature: Signature) -> None:
+    """Hold *signature* to its own examples; raise ``ValueError`` for one that does not behave."""
+    if bool(signature.key) != bool(signature.rows):
+        raise ValueError("key and rows belong together")
+    if signature.key and signature.key not in signature.pattern.groupindex:
+        raise ValueError(f"the pattern has no group named {signature.key!r}")
+    for line in signature.examples:
+        if not any(anchor in line for anchor in signature.anchors):
+            raise ValueError(f"the example {line!r} holds none of the anchors")
+        if signature.match(line) is None:
+            raise ValueError(f"the example {line!r} does not match")
+    for line in signature.near_misses:
+        if any(anchor in line for anchor in signature.anchors) and signature.match(line):
+            raise ValueError(f"the near miss {line!r} matches")

@@ -1,0 +1,164 @@
+"""Which findings may speak about an attempt at all: right node, right boot, right time, right GPU, right job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from wheeltapper.attempt import Attempt
+from wheeltapper.diagnosis.model import Rejected
+from wheeltapper.evidence import Finding, Role, Source
+
+SKEW_S = 60.0
+"""Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
+
+HEARSAY = "hearsay.kernel"
+"""The signature of a kernel message that a job printed."""
+
+_Log = tuple[str | None, str | None]
+"""A node and, for a kernel log that was saved, its file: boots are told apart within one log."""
+
+_CGROUP_JOB = re.compile(r"/job_(\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The findings that may speak, and those that were turned down with the reason."""
+
+    findings: tuple[Finding, ...]
+    rejected: tuple[Rejected, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What is known of the attempt when a finding is judged."""
+
+    attempt: Attempt | None
+    end: float | None
+    window_s: float
+    job_gpus: Mapping[str, tuple[str, ...]]
+    boots: Mapping[_Log, str]
+    earlier: Mapping[str, int]
+
+
+def admit(
+    findings: Sequence[Finding], attempt: Attempt | None, window_s: float, job_gpus: Mapping[str, tuple[str, ...]]
+) -> Admitted:
+    """Return which of *findings* may speak about *attempt*."""
+    scene = _Scene(
+        attempt, _end(findings, attempt), window_s, job_gpus, _newest_boots(findings), _earlier_lines(findings, attempt)
+    )
+    admitted: list[Finding] = []
+    rejected: dict[tuple[str, str | None, str | None, str], Rejected] = {}
+    for each in findings:
+        reason = _objection(each, scene)
+        if reason is None:
+            admitted.append(each)
+        elif each.role is Role.ROOT or each.signature == HEARSAY:
+            seen = each.evidence
+            one_of_a_burst = (each.signature, seen.node, seen.gpu, reason)
+            rejected.setdefault(one_of_a_burst, Rejected(each.label, seen.where, reason))
+    return Admitted(tuple(admitted), tuple(rejected.values()))
+
+
+def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
+    if attempt is not None and attempt.end is not None:
+        return attempt.end
+    logged = [each.evidence.at for each in findings if each.evidence.source is Source.JOB_LOG and each.evidence.at]
+    return max(logged, default=None)
+
+
+def _newest_boots(findings: Iterable[Finding]) -> dict[_Log, str]:
+    boots: dict[_Log, str] = {}
+    latest: dict[_Log, float] = {}
+    for each in findings:
+        seen = each.evidence
+        log = (seen.node, seen.file)
+        if seen.boot_id is not None and (seen.at or 0.0) >= latest.get(log, 0.0):
+            boots[log], latest[log] = seen.boot_id, seen.at or 0.0
+    return boots
+
+
+def _earlier_lines(findings: Iterable[Finding], attempt: Attempt | None) -> dict[str, int]:
+    """Return for each log the line up to which it belongs to an earlier attempt: Slurm's last word before the start.
+
+    Only lines of Slurm's own count, because it writes the time of the cluster; a job's own clock may be in any zone.
+    """
+    if attempt is None or attempt.start is None:
+        return {}
+    lines: dict[str, int] = {}
+    for each in findings:
+        seen = each.evidence
+        is_ending = "when" in each.fields and seen.file is not None and seen.line is not None
+        if is_ending and seen.at is not None and seen.at < attempt.start - SKEW_S:
+            lines[seen.file or ""] = max(lines.get(seen.file or "", 0), seen.line or 0)
+    return lines
+
+
+def _objection(finding: Finding, scene: _Scene) -> str | None:
+    if finding.signature == HEARSAY:
+        return "a job's log quotes the kernel, and anyone can write that; only the kernel's own log counts"
+    if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
+        return (
+            _wrong_node(finding, scene)
+            or _wrong_boot(finding, scene)
+            or _wrong_time(finding, scene)
+            or _wrong_gpu(finding, scene)
+            or _wrong_job(finding, scene)
+        )
+    if finding.evidence.source is Source.SCHEDULER:
+        return _wrong_node(finding, scene)
+    if (finding.evidence.line or 0) <= scene.earlier.get(finding.evidence.file or "", -1):
+        return "the log was continued, and this line is of an earlier attempt"
+    return None
+
+
+def _wrong_node(finding: Finding, scene: _Scene) -> str | None:
+    node = finding.evidence.node
+    if scene.attempt is None or not scene.attempt.nodes or node is None or node in scene.attempt.nodes:
+        return None
+    return f"{node} is no node of this job"
+
+
+def _wrong_boot(finding: Finding, scene: _Scene) -> str | None:
+    seen = finding.evidence
+    if seen.boot_id is None or seen.boot_id == scene.boots.get((seen.node, seen.file)):
+        return None
+    if scene.attempt is None and seen.at is not None and _wrong_time(finding, scene) is None and scene.end is not None:
+        return None  # from files alone: a node that crashed took the job with it, and rebooted
+    return "it is from an earlier boot of the node"
+
+
+def _wrong_time(finding: Finding, scene: _Scene) -> str | None:
+    at = finding.evidence.at
+    if at is None:
+        return None
+    if scene.attempt is not None and scene.attempt.start is not None and at < scene.attempt.start - SKEW_S:
+        return "it happened before the job began"
+    if scene.end is None:
+        return None
+    if at > scene.end + SKEW_S:
+        return "it happened after the job had ended"
+    if at < scene.end - scene.window_s:
+        return (
+            f"it happened {(scene.end - at) / 60:.0f} minutes before the end, outside the window of "
+            f"{scene.window_s / 60:.0f} minutes"
+        )
+    return None
+
+
+def _wrong_gpu(finding: Finding, scene: _Scene) -> str | None:
+    seen = finding.evidence
+    mine = scene.job_gpus.get(seen.node or "", ())
+    if seen.gpu is None or not mine or seen.gpu in mine:
+        return None
+    return f"GPU {seen.gpu} is not one of the job's on {seen.node}"
+
+
+def _wrong_job(finding: Finding, scene: _Scene) -> str | None:
+    named = _CGROUP_JOB.search(finding.fields.get("memcg") or finding.fields.get("task_memcg") or "")
+    # A task of an array or of a heterogeneous job has a cgroup of another number than its name says.
+    if named is None or scene.attempt is None or not scene.attempt.job.isdigit() or named[1] == scene.attempt.job:
+        return None
+    return f"it is of job {named[1]}"

@@ -1,0 +1,160 @@
+"""What may be the root of an attempt's end, in the order of belief, and what was set aside with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.diagnosis.depth import ENDING, Depth, depth
+from wheeltapper.diagnosis.model import Rejected
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
+from wheeltapper.labels import Label, family
+
+ENDINGS: Mapping[Ending, tuple[str, str]] = {
+    Ending.TIME_LIMIT: ("scheduler/time_limit", "the time limit was reached"),
+    Ending.CANCELLED: ("scheduler/cancelled", "the job was cancelled"),
+    Ending.PREEMPTED: ("scheduler/preempted", "the job was preempted"),
+    Ending.NODE_FAIL: ("hardware/node_down", "the scheduler lost a node of the job"),
+    Ending.OUT_OF_MEMORY: ("resource/host_oom", "the scheduler counts it as out of memory"),
+}
+"""What the scheduler's word for the end means when nothing deeper is known."""
+
+NVLINK_ECHO_S = 5.0
+"""Neighbours of a GPU that dies report their broken links within five seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A finding that may be the root. The smallest ``rank`` is."""
+
+    finding: Finding
+    depth: Depth
+    position: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Depth first, then the place in the story."""
+        return self.depth, self.position
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """What all findings together say, worked out once."""
+
+    told: Sequence[Finding]
+    depths: Sequence[Depth]
+    cancelled: bool
+    files_only: bool
+    ends: Mapping[str, int]
+    """For each log the line with which the scheduler began to end the job."""
+    waited_for_network: bool
+    otherwise_explained: bool
+
+
+def ending(attempt: Attempt | None) -> tuple[Finding, ...]:
+    """Return the scheduler's word for the end of *attempt* as a finding, where it is a cause at all."""
+    if attempt is None or attempt.ending not in ENDINGS:
+        return ()
+    label, summary = ENDINGS[attempt.ending]
+    text = f"ended as {attempt.ending.value}{f' ({attempt.reason})' if attempt.reason else ''}"
+    evidence = Evidence(Source.SCHEDULER, text, at=attempt.end, node=attempt.failed_node)
+    return (
+        Finding(f"{ENDING}{attempt.ending.value}", Label(label), Role.ROOT, Disposition.NONE, evidence, "", summary),
+    )
+
+
+def candidates(told: Sequence[Finding], attempt: Attempt | None) -> tuple[list[Candidate], list[Rejected]]:
+    """Return the candidates among the findings *told* in the order of the story, and what was set aside."""
+    scene = _scene(told, attempt)
+    found: list[Candidate] = []
+    set_aside: dict[tuple[Label, str], Rejected] = {}
+    for number, (each, how_deep) in enumerate(zip(told, scene.depths, strict=True)):
+        if how_deep is Depth.NONE:
+            continue
+        reason = _reason_against(each, how_deep, scene)
+        if reason is None:
+            found.append(Candidate(each, how_deep, _position(each, how_deep, number, told)))
+        elif each.role is Role.ROOT:
+            set_aside.setdefault((each.label, reason), Rejected(each.label, each.evidence.where, reason))
+    return sorted(found, key=lambda candidate: candidate.rank), list(set_aside.values())
+
+
+def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
+    depths = [depth(each) for each in told]
+    ends: dict[str, int] = {}
+    for each in told:
+        seen = each.evidence
+        if "when" in each.fields and seen.file is not None and seen.line is not None:
+            ends[seen.file] = min(ends.get(seen.file, seen.line), seen.line)
+    return _Scene(
+        told=told,
+        depths=depths,
+        cancelled=attempt is not None and attempt.ending is Ending.CANCELLED,
+        files_only=attempt is None,
+        ends=ends,
+        waited_for_network=any(
+            each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
+            for each in told
+        ),
+        otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
+    )
+
+
+def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Finding]) -> int:
+    """Return the place of *finding* among those of its depth: its place in the story, with three exceptions."""
+    if how_deep is Depth.CONVICTED and _is_link_echo(finding, told):
+        return number + len(told)
+    if how_deep is Depth.ENDING and finding.evidence.line is None:
+        return number + len(told)  # the same word as a line of the log is better evidence than as a state
+    if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
+        return number - len(told)  # it names a pair of ends; a timeout names nothing
+    return number
+
+
+def _is_link_echo(finding: Finding, told: Sequence[Finding]) -> bool:
+    """True for a broken NVLink while a GPU of the node died of its own fault: neighbours report the dead one."""
+    seen = finding.evidence
+    return finding.label == "hardware/nvlink" and any(
+        each.convicts
+        and each.label != "hardware/nvlink"
+        and each.evidence.node == seen.node
+        and each.evidence.gpu is not None
+        and (each.evidence.at is None or seen.at is None or abs(each.evidence.at - seen.at) <= NVLINK_ECHO_S)
+        for each in told
+    )
+
+
+def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | None:
+    if scene.cancelled and how_deep is not Depth.CONVICTED and finding.label != "scheduler/cancelled":
+        return "the job was cancelled, and only proven hardware faults weigh more"
+    if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
+        return "it was written after the scheduler had begun to end the job"
+    if how_deep is Depth.NODE and family(finding.label) == "network":
+        return _reason_against_link(finding, scene)
+    return None
+
+
+def _is_after_the_end(finding: Finding, scene: _Scene) -> bool:
+    seen = finding.evidence
+    return seen.file is not None and seen.file in scene.ends and (seen.line or 0) > scene.ends[seen.file]
+
+
+def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:
+    if scene.waited_for_network:
+        return None
+    if scene.otherwise_explained:
+        return "nothing in the job's log waited for the network"
+    if not scene.files_only and _came_back(finding, scene.told):
+        return "the link came back, and nothing in the job's log waited for the network"
+    return None
+
+
+def _came_back(finding: Finding, told: Sequence[Finding]) -> bool:
+    seen = finding.evidence
+    return any(
+        each.signature == "link.up"
+        and each.evidence.node == seen.node
+        and (each.evidence.sequence or each.evidence.line or 0) > (seen.sequence or seen.line or 0)
+        for each in told
+    )

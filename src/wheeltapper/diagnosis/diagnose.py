@@ -1,0 +1,156 @@
+"""From findings to one answer. Pure and deterministic: the same findings give the same diagnosis, byte for byte.
+
+The rules stand in the design's section on diagnosis: the earliest root and not the loudest line, node evidence before
+log text, the silent rank as the suspect, and unknown before wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from wheeltapper.attempt import Attempt
+from wheeltapper.diagnosis import silent, words
+from wheeltapper.diagnosis.admit import admit
+from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
+from wheeltapper.diagnosis.depth import Depth, depth, place, story
+from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
+from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.labels import UNKNOWN, Label, family
+from wheeltapper.recovery import graver, heeded
+
+CONFIDENCE: Mapping[Depth, float] = {
+    Depth.CONVICTED: 0.95,
+    Depth.MACHINE: 0.9,
+    Depth.LOG: 0.8,
+    Depth.NODE: 0.6,
+    Depth.ENDING: 0.9,
+    Depth.EXCEPTION: 0.6,
+    Depth.HINT: 0.4,
+    Depth.SYMPTOM: 0.3,
+}
+"""How sure each kind of evidence makes us; an order, not a measured rate."""
+
+WITNESSES_MAX = 2
+"""Confirming findings that the chain shows."""
+
+REJECTED_MAX = 12
+"""Alternatives that are listed: more is not read."""
+
+
+def diagnose(
+    findings: Sequence[Finding],
+    attempt: Attempt | None,
+    *,
+    window_s: float,
+    job_gpus: Mapping[str, tuple[str, ...]] | None = None,
+) -> Diagnosis:
+    """Return why *attempt* stopped.
+
+    *window_s* says how far before the end evidence of a node may lie, *job_gpus* which GPUs (PCI addresses) the job
+    had on a node; a node that is not named, or with none, may have had any.
+    """
+    admitted = admit(sorted(findings, key=place), attempt, window_s, job_gpus or {})
+    kernel = heeded(each for each in admitted.findings if each.evidence.source is Source.KERNEL)
+    others = [each for each in admitted.findings if each.evidence.source is not Source.KERNEL]
+    told = story([*kernel, *others, *ending(attempt)])
+    possible, set_aside = candidates(told, attempt)
+    rejected = (*admitted.rejected, *set_aside)
+    if possible:
+        return _conclude(possible, told, rejected, attempt)
+    symptom = _loudest(told, None)
+    return Diagnosis(
+        symptom=symptom.label if symptom else None,
+        rejected=rejected[:REJECTED_MAX],
+        sentence=words.nothing_found(attempt, symptom),
+    )
+
+
+def _conclude(
+    possible: Sequence[Candidate], told: Sequence[Finding], rejected: Sequence[Rejected], attempt: Attempt | None
+) -> Diagnosis:
+    first = possible[0]
+    root = _raised(first.finding, told)
+    symptom = _loudest(told, root)
+    # An echo that the catalogue gives no label is worth a line of the chain, but no name.
+    named = symptom if symptom is not None and symptom.label != UNKNOWN else None
+    accused = _suspects(root, told, attempt)
+    lesser = [
+        Rejected(each.finding.label, each.finding.evidence.where, _why_lesser(first, each))
+        for each in _one_per_label(possible, root.label)
+    ]
+    return Diagnosis(
+        label=root.label,
+        detail=root.detail,
+        symptom=named.label if named else None,
+        disposition=root.disposition,
+        confidence=CONFIDENCE[first.depth],
+        confirmed=root.convicts,
+        chain=(root, *_witnesses(root, told), *((symptom,) if symptom else ())),
+        suspects=accused,
+        rejected=(*rejected, *lesser)[:REJECTED_MAX],
+        sentence=words.sentence(root, named, accused),
+    )
+
+
+def _raised(root: Finding, told: Sequence[Finding]) -> Finding:
+    """Return *root* with the gravest disposition that its own GPU was given: one machine, one repair."""
+    if not root.convicts or root.evidence.gpu is None:
+        return root
+    disposition = root.disposition
+    for each in told:
+        if each.convicts and _place(each) == _place(root):
+            disposition = graver(disposition, each.disposition)
+    return replace(root, disposition=disposition)
+
+
+def _witnesses(root: Finding, told: Sequence[Finding]) -> list[Finding]:
+    if root.evidence.source is not Source.KERNEL:
+        return []
+    return [each for each in told if each.role is Role.CONFIRM and _place(each) == _place(root)][:WITNESSES_MAX]
+
+
+def _place(finding: Finding) -> tuple[str | None, str | None]:
+    return finding.evidence.node, finding.evidence.gpu
+
+
+def _loudest(told: Sequence[Finding], root: Finding | None) -> Finding | None:
+    """Return the consequence that people see first: a symptom, else an echo, else a lesser root."""
+    others = [each for each in told if root is None or each.label != root.label]
+    for wanted in (Role.SYMPTOM, Role.CASCADE, Role.ROOT):
+        of_role = [each for each in others if each.role is wanted]
+        # Slurm cancels the step after a failure, too: that says less than any line of the job.
+        of_role.sort(key=lambda each: each.label == UNKNOWN or family(each.label) == "scheduler")
+        if of_role and (wanted is not Role.ROOT or depth(of_role[0]) > Depth.MACHINE):
+            return of_role[0]
+    return None
+
+
+def _one_per_label(possible: Sequence[Candidate], known: Label) -> list[Candidate]:
+    first = {each.finding.label: each for each in reversed(possible)}
+    return sorted((each for label, each in first.items() if label != known), key=lambda each: each.rank)
+
+
+def _why_lesser(root: Candidate, lesser: Candidate) -> str:
+    if lesser.depth is Depth.SYMPTOM:
+        return f"a symptom, which {root.finding.label} explains"
+    if lesser.depth is root.depth:
+        return f"it came after {root.finding.label}"
+    return f"{root.finding.label} lies deeper"
+
+
+def _suspects(root: Finding, told: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
+    if family(root.label) not in {"hardware", "network"}:
+        return ()
+    seen = root.evidence
+    if seen.source is not Source.JOB_LOG and (seen.node or seen.gpu):
+        return (Suspect(seen.node, seen.gpu, reason=root.summary),)
+    if root.role is Role.SYMPTOM:
+        return silent.suspects(told, attempt)
+    # A log is read on one node and written by all: only a name in the line itself says whose fault it was.
+    node = root.fields.get("node") or root.fields.get("host")
+    if node is None and attempt is not None and len(attempt.nodes) == 1:
+        node = attempt.nodes[0]
+    if node is None and seen.rank is None:
+        return ()
+    return (Suspect(node.partition(".")[0] if node else None, seen.gpu, seen.rank, root.summary),)

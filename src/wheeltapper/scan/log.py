@@ -1,0 +1,134 @@
+"""The logs of a job: hearsay, but with file, line and rank. Constant memory, and no byte of it can stop the scan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+from typing import BinaryIO
+
+from wheeltapper.catalogue import Catalogue, Match
+from wheeltapper.evidence import Evidence, Finding, Source
+from wheeltapper.scan.blocks import BLOCK, Readable, Telling, telling_lines
+from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of, node_of
+from wheeltapper.scan.text import is_echo, last_time_of, segments, time_of, without_prefix
+
+TIME_WITHIN = 300
+"""Bytes from the start of a line in which its own time is looked for: Slurm writes it after a host and a job."""
+
+
+def scan_log(
+    stream: Readable,
+    catalogue: Catalogue,
+    *,
+    file: str,
+    node: str | None = None,
+    source: Source = Source.JOB_LOG,
+    zone: tzinfo | None = None,
+) -> Iterator[Finding]:
+    """Yield what the log in *stream* says: the first findings of a kind as they come, the last of a burst at the end.
+
+    Times without an offset are of *zone*, by default this machine's. A line without a time has that of the nearest
+    line above it.
+    """
+    return _scan(stream, catalogue, _Origin(file, node, source, zone))
+
+
+def scan_file(
+    path: Path,
+    catalogue: Catalogue,
+    *,
+    file: str | None = None,
+    node: str | None = None,
+    zone: tzinfo | None = None,
+    tail_bytes: int | None = None,
+) -> list[Finding]:
+    """Return what the job's log at *path* says, in its order; *file* is its name in findings.
+
+    With *tail_bytes* only the whole lines within that many last bytes are searched; their numbers stay true.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as stream:
+        number, offset = _skip(stream, tail_bytes)
+        origin = _Origin(file or str(path), node, Source.JOB_LOG, zone, number, offset)
+        return sorted(_scan(stream, catalogue, origin), key=lambda each: each.evidence.line or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Where a stream comes from; ``number`` and ``offset`` are the line and byte at which it begins."""
+
+    file: str
+    node: str | None
+    source: Source
+    zone: tzinfo | None
+    number: int = 1
+    offset: int = 0
+
+
+def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[Finding]:
+    lines = telling_lines(
+        stream,
+        lambda text: catalogue.positions(text, origin.source),
+        number=origin.number,
+        offset=origin.offset,
+    )
+    seen = (each for line in lines for each in _sightings(line, catalogue, origin.source))
+    # What is not kept is not worked out: finding the time of a line costs more than matching it.
+    for each in bounded(seen, lambda sighting: (sighting.match.signature, sighting.rank)):
+        yield _finding(each, origin)
+
+
+def _skip(stream: BinaryIO, tail_bytes: int | None) -> tuple[int, int]:
+    """Go to the first whole line within the last *tail_bytes*; return its number and offset."""
+    start = os.fstat(stream.fileno()).st_size - tail_bytes if tail_bytes is not None else 0
+    if start <= 0:
+        return 1, 0
+    newlines = 0
+    left = start - 1  # the byte before decides whether a line begins at the start itself
+    while left and (chunk := stream.read(min(left, BLOCK))):
+        newlines += chunk.count(b"\n")
+        left -= len(chunk)
+    while (piece := stream.readline(BLOCK)) and not piece.endswith(b"\n"):
+        pass
+    return newlines + 2, stream.tell()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """A match, the line that it was found in, and the rank that spoke."""
+
+    match: Match
+    line: Telling
+    text: str
+    rank: int | None
+
+
+def _sightings(line: Telling, catalogue: Catalogue, source: Source) -> Iterator[_Sighting]:
+    for piece in segments(line.raw):
+        text, labelled = without_prefix(piece)
+        if is_echo(text):
+            continue
+        for match in catalogue.match(text, source):
+            said = match.fields.get("rank")
+            yield _Sighting(match, line, text, int(said) if said else labelled)
+
+
+def _finding(seen: _Sighting, origin: _Origin) -> Finding:
+    own = time_of(seen.line.raw[:TIME_WITHIN].decode("latin-1"), origin.zone)
+    evidence = Evidence(
+        source=origin.source,
+        text=excerpt(seen.text),
+        at=own if own is not None else last_time_of(seen.line.before.decode("latin-1"), origin.zone),
+        node=node_of(seen.match, origin.source) or origin.node,
+        gpu=gpu_of(seen.match),
+        rank=seen.rank,
+        file=origin.file,
+        line=seen.line.number,
+        offset=seen.line.offset,
+    )
+    return finding(seen.match, evidence)

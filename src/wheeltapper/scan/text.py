@@ -1,0 +1,88 @@
+"""Taking a line of a job's log apart: colours, progress bars, prefixes of launchers, ranks and times."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone, tzinfo
+
+_COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+
+_PREFIX = re.compile(
+    r"""
+      \[rank[ ]?(?P<torch>\d+)\]:?[ ]?                                    # PyTorch since 2.2
+    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:[ ]?                           # mpirun --tag-output
+    | [ ]{0,5}(?P<srun>\d{1,6}):[ ]                                       # srun --label
+    | \((?:\w+[ ])?pid=\d+(?:,[ ]ip=[\d.]+)?\)[ ]                         # Ray
+    | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?[ |]+  # container runtimes
+    """,
+    re.VERBOSE,
+)
+
+_TIME = re.compile(
+    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z|[+-]\d\d:?\d\d)(?![\d-]))?"
+)
+
+PREFIXES_MAX = 4
+"""Prefixes that are taken off one line: a container runtime's, srun's, a rank's, and one to spare."""
+
+ECHO_INDENT = 4
+"""Columns from which a line is source code in a traceback or a value in a dump: text about things, no evidence."""
+
+
+def segments(raw: bytes) -> list[str]:
+    """Return the printable pieces of a line: without colours and NUL, parted where a progress bar went back."""
+    text = _COLOURS.sub("", raw.decode("utf-8", "replace")).replace("\x00", "")
+    return [piece for piece in text.split("\r") if piece.strip()]
+
+
+def without_prefix(text: str) -> tuple[str, int | None]:
+    """Return *text* without what launchers put in front, and the rank that they name.
+
+    srun's own label counts tasks, which may be whole nodes: any other name of the rank is believed before it.
+    """
+    rank: int | None = None
+    for _ in range(PREFIXES_MAX):
+        found = _PREFIX.match(text)
+        if not found:
+            break
+        text = text[found.end() :]
+        named = found["torch"] or found["mpi"] or found["srun"]
+        if named is not None:
+            rank = int(named)
+    return text, rank
+
+
+def is_echo(text: str) -> bool:
+    """True for source code echoed in a traceback and for the inside of a dump: indented, so nobody's message."""
+    return text[:ECHO_INDENT].isspace()
+
+
+def time_of(text: str, zone: tzinfo | None) -> float | None:
+    """Return the first time in *text* as Unix seconds; without an offset it is of *zone*, None being this machine's."""
+    found = _TIME.search(text)
+    return _seconds(found, zone) if found else None
+
+
+def last_time_of(text: str, zone: tzinfo | None) -> float | None:
+    """Return the last time in *text*, for a line that has none of its own."""
+    last = None
+    for last in _TIME.finditer(text):  # noqa: B007 - the last one is wanted
+        pass
+    return _seconds(last, zone) if last else None
+
+
+def _seconds(found: re.Match[str], zone: tzinfo | None) -> float | None:
+    year, month, day, hour, minute, second, fraction, offset = found.groups()
+    where = _zone(offset) if offset else zone
+    try:
+        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=where)
+        return moment.timestamp() + float(f"0.{fraction or 0}")
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _zone(offset: str) -> tzinfo:
+    if offset == "Z":
+        return timezone.utc
+    sign = -1 if offset[0] == "-" else 1
+    return timezone(sign * timedelta(hours=int(offset[1:3]) % 24, minutes=int(offset[-2:]) % 60))
