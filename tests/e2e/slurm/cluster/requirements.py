@@ -1,0 +1,79 @@
+"""What a private cluster needs of the machine, and how it comes there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.e2e.slurm.cluster.errors import Unavailable
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+PACKAGE_OF = {
+    "slurmctld": "slurmctld",
+    "slurmd": "slurmd",
+    "sbatch": "slurm-client",
+    "munged": "munge",
+    "ip": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+}
+"""Debian's package for each program."""
+
+PLUGIN_PACKAGE = "slurm-wlm-basic-plugins"
+PLUGIN_PLACES = (
+    "/usr/lib/*/slurm-wlm",
+    "/usr/lib/*/slurm",
+    "/usr/lib/slurm",
+    "/usr/lib64/slurm",
+    "/usr/local/lib/slurm",
+)
+
+
+def missing() -> list[str]:
+    """Debian's names of the packages that are needed and not here."""
+    packages = {package for program, package in PACKAGE_OF.items() if shutil.which(program, path=PATH) is None}
+    if not any(any(Path("/").glob(f"{place[1:]}/auth_munge.so")) for place in PLUGIN_PLACES):
+        packages.add(PLUGIN_PACKAGE)
+    return sorted(packages)
+
+
+def require(command: str = "") -> None:
+    """Return when a cluster can be made here; *command* is what root is told to type, this process's own by default.
+
+    Raises:
+        Unavailable: it cannot; the message says why and what to type.
+    """
+    if sys.platform != "linux":
+        raise Unavailable("a private Slurm cluster needs Linux: its nodes are mount namespaces")
+    packages = missing()
+    if packages:
+        raise Unavailable(
+            f"Slurm is not installed here; type: sudo apt-get install --no-install-recommends {' '.join(packages)}"
+        )
+    if os.geteuid() != 0:
+        command = command or " ".join([sys.executable, *sys.orig_argv[1:]])
+        raise Unavailable(f"a private Slurm cluster needs root (namespaces, mounts); type: sudo {command}")
+    if not Path("/dev/kmsg").exists():
+        raise Unavailable("this machine shows no /dev/kmsg over which a node's own kernel log could be mounted")
+
+
+def ensure_installed() -> None:
+    """Install the missing packages with apt, its output in sight, then check as :func:`require` does.
+
+    Raises:
+        Unavailable: they are missing and cannot be installed from here, or a cluster cannot be made for another reason.
+    """
+    packages = missing()
+    if packages and os.geteuid() == 0 and shutil.which("apt-get"):
+        print(f"Installing {', '.join(packages)} …", flush=True)
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+            ended = subprocess.run(["apt-get", *command], env=environment, check=False).returncode
+            if ended:
+                raise Unavailable(f"`apt-get {' '.join(command)}` failed with {ended}; its last lines say why")
+    require()
