@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wheeltapper.attempt import Attempt
 from wheeltapper.config import Mode, PolicySection
@@ -21,6 +22,9 @@ log = logging.getLogger(__name__)
 MAX_EXCLUDED = 64
 """Nodes that we add to one job's ExcNodeList at most: a job that has met more bad nodes needs a person."""
 
+RECORDED_S = 60.0
+"""slurmctld tells slurmdbd of a job's end within a second; after a minute it is not going to."""
+
 
 @dataclass(frozen=True, slots=True)
 class NotYet:
@@ -31,27 +35,30 @@ class NotYet:
 
 def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection) -> list[Act]:
     """Return the acts that *decision* asks for, in order; what the mode forbids is there too, as ``observed``."""
-    acts = [Act("annotate", attempt.job, note)] if policy.annotate else []
     job = decision.job
-    following: list[Act] = []
+    acts: list[Act] = []
     if job.requeue:
-        following.append(Act("requeue", attempt.job, str(int(attempt.start or 0))))
+        acts.append(Act("requeue", attempt.job, str(int(attempt.start or 0))))
     if job.exclude and (job.requeue or attempt.scheduler_requeued):
-        following.append(Act("exclude", attempt.job, ",".join(job.exclude)))
+        acts.append(Act("exclude", attempt.job, ",".join(job.exclude)))
     if job.requeue:
-        # Slurm holds a requeued job back for two minutes; a held one for ever, unless it was we who made Slurm hold it.
-        following.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
-    allowed = policy.mode is Mode.FULL
-    acts += [act if allowed else Act(act.kind, act.target, act.value, Outcome.OBSERVED, "mode") for act in following]
+        # Slurm holds a requeued job back for two minutes, and a job that a prolog kept off for ever.
+        acts.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
+    if policy.mode is not Mode.FULL:
+        acts = [replace(act, outcome=Outcome.OBSERVED, note="mode") for act in acts]
+    if policy.annotate:
+        # A requeued job can be labelled, a finished one only in slurmdbd: so the requeue comes first.
+        acts.insert(1 if job.requeue else 0, Act("annotate", attempt.job, note))
     return acts
 
 
 class Doer:
     """Does planned acts on slurmctld and writes down what became of each."""
 
-    def __init__(self, client: SlurmClient, ledger: Ledger) -> None:
+    def __init__(self, client: SlurmClient, ledger: Ledger, clock: Callable[[], float] = time.time) -> None:
         self._client = client
         self._ledger = ledger
+        self._clock = clock
         self._kinds: dict[str, Callable[[Act, JobRecord], Awaitable[str | NotYet]]] = {
             "annotate": self._annotate,
             "requeue": self._requeue,
@@ -88,8 +95,20 @@ class Doer:
         text = comment.merge(record.admin_comment, act.value)
         if text == record.admin_comment:
             return "it was there already"
-        await self._client.update_job(act.target, "AdminComment", text)
+        try:
+            await self._client.update_job(act.target, "AdminComment", text)
+        except SchedulerError as error:
+            if isinstance(error, SchedulerDown) or "already finished" not in str(error):
+                raise
+            return await self._annotate_finished(record, text)
         return act.value
+
+    async def _annotate_finished(self, record: JobRecord, text: str) -> str | NotYet:
+        if await self._client.annotate_finished(record.id, text):
+            return f"in slurmdbd, since the job has finished: {text}"
+        if record.end is not None and self._clock() - record.end > RECORDED_S:
+            raise SchedulerError("slurmdbd has no record of the finished job")
+        return NotYet("slurmdbd has not heard of the job's end yet")
 
     async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
         if record.waiting or record.state in {"RUNNING", "CONFIGURING"}:

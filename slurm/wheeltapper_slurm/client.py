@@ -31,6 +31,12 @@ class SlurmClient(Protocol):
     async def update_job(self, job: str, key: str, value: str) -> None:
         """Set one property of *job*, such as ``ExcNodeList``, ``StartTime`` or ``AdminComment``."""
 
+    async def annotate_finished(self, job: str, text: str) -> bool:
+        """Set the AdminComment of a finished job in slurmdbd; False when it has no such record (yet).
+
+        *job* is the job's own number, for a task of an array too. Raises ``SchedulerError`` where there is no slurmdbd.
+        """
+
     async def release(self, job: str) -> None:
         """Release a held *job*."""
 

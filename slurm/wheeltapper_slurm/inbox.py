@@ -31,7 +31,6 @@ class Inbox:
         await self._parts.arrivals.tell()
         if isinstance(message, Report):
             return await self._reported(message)
-        await self._parts.arrivals.until(lambda: not self._open(message), self._parts.config.controller.label_wait_s)
         return Answer()
 
     async def _reported(self, report: Report) -> Answer:

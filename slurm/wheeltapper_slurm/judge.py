@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
 from wheeltapper.config import Config
@@ -32,9 +33,15 @@ def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagno
     """Return the diagnosis of *attempt* from all that its nodes have reported."""
     for leave in gathered.kept_off:
         return kept_off(leave.findings)
-    findings = [finding for report in (*gathered.reports, *gathered.logs) for finding in report.findings]
+    findings = [finding for report in gathered.reports for finding in report.findings]
+    findings += [finding for log in gathered.logs for finding in log.findings]
     gpus = {report.node: report.stay.gpus for report in gathered.reports}
-    return diagnose(findings, attempt, window_s=config.diagnosis.window_s, job_gpus=gpus)
+    diagnosis = diagnose(findings, attempt, window_s=config.diagnosis.window_s, job_gpus=gpus)
+    unread = [file for log in gathered.logs for file in log.unreadable]
+    if diagnosis.root is None and unread:
+        # The cause may well stand in what nobody could read.
+        return replace(diagnosis, sentence=f"{diagnosis.sentence} Not read: {'; '.join(unread)}.")
+    return diagnosis
 
 
 def leaves(ledger: Ledger, key: str) -> Iterator[Leave]:

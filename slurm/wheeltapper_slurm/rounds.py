@@ -19,7 +19,7 @@ from wheeltapper_slurm.spool import Ended
 log = logging.getLogger(__name__)
 
 ROUND_S = 0.1
-"""Pause between two looks at the spool and the open attempts: a twentieth of the time that the label has."""
+"""Pause between two looks at the spool and the open attempts: what a person does not notice."""
 
 GRACE_S = 2.0
 """After this long without a report, slurmctld is asked whether the node is down: asking at once would be one RPC
@@ -34,7 +34,7 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doer = Doer(parts.client, parts.ledger)
+        self._doer = Doer(parts.client, parts.ledger, parts.clock)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}

@@ -1,4 +1,4 @@
-"""The command-line backend: every call is one ``scontrol`` with a deadline, in a session of its own."""
+"""The command-line backend: every call is one Slurm command with a deadline, in a session of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DOWN = (
 
 
 class Scontrol:
-    """slurmctld through ``scontrol``. *conf* is slurm.conf when it is not in Slurm's default place."""
+    """slurmctld through ``scontrol``, slurmdbd through ``sacctmgr``. *conf* is slurm.conf when it lies elsewhere."""
 
     def __init__(self, conf: Path | None, timeout: float) -> None:
         self._timeout = timeout
@@ -37,7 +37,7 @@ class Scontrol:
 
     async def job(self, job: str, name: str | None = None) -> JobRecord | None:
         try:
-            text = await self._run("show", "job", "-o", job)
+            text = await self._run("scontrol", "show", "job", "-o", job)
         except SchedulerError as error:
             if isinstance(error, SchedulerDown) or "Invalid job id" not in str(error):
                 raise
@@ -48,7 +48,7 @@ class Scontrol:
 
     async def node(self, name: str) -> NodeRecord | None:
         try:
-            text = await self._run("show", "node", "-o", name)
+            text = await self._run("scontrol", "show", "node", "-o", name)
         except SchedulerError as error:
             if isinstance(error, SchedulerDown) or "not found" not in str(error):
                 raise
@@ -56,29 +56,40 @@ class Scontrol:
         return records.node(text.strip()) if text.startswith("NodeName=") else None
 
     async def nodes(self) -> list[NodeRecord]:
-        text = await self._run("show", "node", "-o")
+        text = await self._run("scontrol", "show", "node", "-o")
         return [records.node(line) for line in text.splitlines() if line.startswith("NodeName=")]
 
     async def drain(self, node: str, reason: str) -> None:
-        await self._run("update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+        await self._run("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
     async def requeue(self, job: str) -> None:
-        await self._run("requeue", job)
+        await self._run("scontrol", "requeue", job)
 
     async def update_job(self, job: str, key: str, value: str) -> None:
-        await self._run("update", f"JobId={job}", f"{key}={value}")
+        await self._run("scontrol", "update", f"JobId={job}", f"{key}={value}")
+
+    async def annotate_finished(self, job: str, text: str) -> bool:
+        try:
+            await self._run(
+                "sacctmgr", "--immediate", "modify", "job", "where", f"jobid={job}", "set", f"AdminComment={text}"
+            )
+        except SchedulerError as error:
+            # What sacctmgr says when no record matches is the same as when we may not: both end after a while.
+            if isinstance(error, SchedulerDown) or "Nothing modified" not in str(error):
+                raise
+            return False
+        return True
 
     async def release(self, job: str) -> None:
-        await self._run("release", job)
+        await self._run("scontrol", "release", job)
 
     async def configuration(self) -> dict[str, str]:
-        text = await self._run("show", "config")
+        text = await self._run("scontrol", "show", "config")
         pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
         return {key.strip(): value.strip() for key, _, value in pairs}
 
     async def _run(self, *words: str) -> str:
         process = await asyncio.create_subprocess_exec(
-            "scontrol",
             *words,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -92,10 +103,10 @@ class Scontrol:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-            raise SchedulerDown(f"scontrol {words[0]} did not answer within {self._timeout:g} s") from error
+            raise SchedulerDown(f"{words[0]} {words[1]} did not answer within {self._timeout:g} s") from error
         text = output.decode("utf-8", "replace")
         if process.returncode == 0:
             return text
         said = " ".join(text.split())[:300] or f"exit code {process.returncode}"
         kind = SchedulerDown if any(piece in said for piece in _DOWN) else SchedulerError
-        raise kind(f"scontrol {' '.join(words[:2])}: {said}")
+        raise kind(f"{' '.join(words[:3])}: {said}")

@@ -85,7 +85,7 @@ def test_without_slurm_the_message_names_the_packages(monkeypatch: pytest.Monkey
 
 
 def test_without_root_the_message_is_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "missing", list)
+    monkeypatch.setattr(requirements, "missing", lambda **_: [])
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(Unavailable, match=r"type: sudo make demo$"):
         requirements.require("make demo")

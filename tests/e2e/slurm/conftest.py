@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def slurm_is_here() -> None:
     """Skip everything here, or fail when Slurm is required, where no cluster can be made."""
     try:
-        require(f"{sys.executable} -m pytest {HERE}")
+        require(f"{sys.executable} -m pytest {HERE}", accounting=True)
     except Unavailable as error:
         if os.environ.get("WHEELTAPPER_REQUIRE_SLURM") == "1":
             pytest.fail(str(error), pytrace=False)

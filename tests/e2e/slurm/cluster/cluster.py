@@ -16,6 +16,7 @@ from typing import Any
 from typing_extensions import Self
 
 from tests.e2e.slurm.cluster import settings
+from tests.e2e.slurm.cluster.accounting import Accounting
 from tests.e2e.slurm.cluster.commands import WHEELTAPPER, Commands
 from tests.e2e.slurm.cluster.daemon import Daemon, listens
 from tests.e2e.slurm.cluster.files import PCI_ADDRESSES, ControllerFiles, NodeFiles, write_secret
@@ -46,7 +47,7 @@ class Cluster(Commands):
     """A private Slurm cluster in *folder*, which must be new or empty; use it as a context manager.
 
     ``agents`` and ``controller`` say whether Wheeltapper's own programs run. ``config`` changes Wheeltapper's TOML on
-    every machine (``{"policy": {"mode": "full"}}``), ``conf`` lines of slurm.conf (None takes a line out). For jobs of
+    every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of slurm.conf (None takes a line out). For jobs of
     ordinary users every folder above *folder* must be open to them.
     """
 
@@ -61,6 +62,7 @@ class Cluster(Commands):
         healthcheck_interval: int = 5,
         agents: bool = True,
         controller: bool = True,
+        accounting: bool = False,
         config: Mapping[str, Any] | None = None,
         conf: Mapping[str, str | None] | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class Cluster(Commands):
         self._gpus, self._cpus = gpus, cpus
         self._hooks = (Hooks() if hooks is None else hooks).lines(healthcheck_interval)
         self._agents, self._controller = agents, controller
+        self._accounting = Accounting(self.layout) if accounting else None
         self._config = dict(config or {})
         self._conf = dict(conf or {})
         self._namespaces = Namespaces(self.folder / "ns", self.layout.logs / "namespaces.log")
@@ -102,6 +105,11 @@ class Cluster(Commands):
         )  # fmt: skip
         self.munged = self._daemon("munged", munged, EVERYWHERE, lambda _: layout.munge_socket.exists())
         slurmctld = ("slurmctld", "-D", "-f", str(layout.slurm_conf))
+        books = Accounting(layout)
+        self.mariadbd = self._daemon("mariadbd", books.mariadbd, EVERYWHERE, lambda _: books.socket.exists())
+        self.slurmdbd = self._daemon(
+            "slurmdbd", books.slurmdbd, EVERYWHERE, lambda daemon: listens(daemon, books.port), own_log=True
+        )
         self.slurmctld = self._daemon(
             "slurmctld",
             slurmctld,
@@ -147,7 +155,7 @@ class Cluster(Commands):
     @property
     def daemons(self) -> Iterator[Daemon]:
         """All of them, running or not."""
-        yield from (self.munged, self.slurmctld, self.controller)
+        yield from (self.munged, self.mariadbd, self.slurmdbd, self.slurmctld, self.controller)
         for node in self.nodes.values():
             yield from (node.slurmd, node.agent)
 
@@ -163,12 +171,14 @@ class Cluster(Commands):
             Unavailable: no cluster can be made here.
             ClusterError: a daemon did not start; the message holds its log.
         """
-        require()
+        require(accounting=self._accounting is not None)
         began = time.monotonic()
         try:
             self._write_files()
             self._namespaces.start()
             self._start([self.munged])
+            for daemon in (self.mariadbd, self.slurmdbd) if self._accounting else ():
+                self._start([daemon])
             self._start([self.slurmctld])
             ours = [node.agent for node in self.nodes.values()] if self._agents else []
             self._start([self.controller] if self._controller else [])
@@ -200,6 +210,8 @@ class Cluster(Commands):
             folder.mkdir(parents=True, exist_ok=True)
         self.work.chmod(0o1777)
         write_secret(layout.munge_socket.parent / "key", secrets.token_bytes(128))
+        if self._accounting:
+            self._accounting.create()
         self._write_slurm()
         master = secrets.token_hex(32).encode()
         self.controller_files.create()
@@ -214,7 +226,8 @@ class Cluster(Commands):
             )
 
     def _write_slurm(self) -> None:
-        text = settings.slurm_conf(self.layout, self._gpus, self._cpus, self._hooks, self._conf)
+        books = self._accounting.slurm_conf if self._accounting else {}
+        text = settings.slurm_conf(self.layout, self._gpus, self._cpus, self._hooks, {**books, **self._conf})
         settings.write_slurm(self.layout, text, self._gpus)
 
     def _write_config(self, folder: Path, own: Mapping[str, Any]) -> None:

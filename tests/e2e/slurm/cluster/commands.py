@@ -114,6 +114,15 @@ class Commands(ABC):
         """One job (``12``, ``12_3``) as ``scontrol show job`` tells it; raises CommandFailed for one it does not know."""
         return records.jobs(self.scontrol("show", "job", job))[0]
 
+    def admin_comment(self, job: str) -> str:
+        """The job's AdminComment; of a finished job slurmdbd's, where there is one, as slurmctld's can no longer change."""
+        now = self.job(job)
+        if now["JobState"] not in {"PENDING", "RUNNING", "COMPLETING"}:
+            books = self.run("sacct", "-X", "-n", "-P", f"--jobs={job}", "--format=AdminComment", check=False)
+            if books.returncode == 0 and books.stdout.strip():
+                return books.stdout.strip()
+        return now.get("AdminComment", "")
+
     def node_state(self, name: str) -> tuple[frozenset[str], str]:
         """The node's states (``IDLE``, ``DRAIN`` …) and its reason, empty when it has none."""
         return records.node_state(self.scontrol("show", "node", name))

@@ -73,7 +73,9 @@ class Node:
 
     def wait_verdict(self, state: str) -> None:
         """Wait until the node's verdict is *state* (``ok``, ``warn``, ``fail``, ``unknown``)."""
-        self._wait(lambda: self.verdict.read_text().startswith(f"{state} "), 10.0, f"the verdict of {self.name} to be {state}")
+        self._wait(
+            lambda: self.verdict.read_text().startswith(f"{state} "), 10.0, f"the verdict of {self.name} to be {state}"
+        )
 
     def xid(self, code: int, pci: str = PCI_ADDRESSES[0], text: str | None = None) -> int:
         """Let the NVIDIA driver report Xid *code* for the GPU at *pci*, in the driver's own form."""

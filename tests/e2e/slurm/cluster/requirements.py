@@ -24,6 +24,9 @@ PACKAGE_OF = {
 }
 """Debian's package for each program."""
 
+ACCOUNTING_PACKAGE_OF = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server-core"}
+"""The same for a cluster with accounting."""
+
 PLUGIN_PACKAGE = "slurm-wlm-basic-plugins"
 PLUGIN_PLACES = (
     "/usr/lib/*/slurm-wlm",
@@ -34,23 +37,26 @@ PLUGIN_PLACES = (
 )
 
 
-def missing() -> list[str]:
-    """Debian's names of the packages that are needed and not here."""
-    packages = {package for program, package in PACKAGE_OF.items() if shutil.which(program, path=PATH) is None}
+def missing(*, accounting: bool = True) -> list[str]:
+    """Debian's names of the packages that are needed, for *accounting* too, and not here."""
+    needed = {**PACKAGE_OF, **(ACCOUNTING_PACKAGE_OF if accounting else {})}
+    packages = {package for program, package in needed.items() if shutil.which(program, path=PATH) is None}
     if not any(any(Path("/").glob(f"{place[1:]}/auth_munge.so")) for place in PLUGIN_PLACES):
         packages.add(PLUGIN_PACKAGE)
     return sorted(packages)
 
 
-def require(command: str = "") -> None:
+def require(command: str = "", *, accounting: bool = False) -> None:
     """Return when a cluster can be made here; *command* is what root is told to type, this process's own by default.
+
+    A cluster without *accounting* needs less of the machine.
 
     Raises:
         Unavailable: it cannot; the message says why and what to type.
     """
     if sys.platform != "linux":
         raise Unavailable("a private Slurm cluster needs Linux: its nodes are mount namespaces")
-    packages = missing()
+    packages = missing(accounting=accounting)
     if packages:
         raise Unavailable(
             f"Slurm is not installed here; type: sudo apt-get install --no-install-recommends {' '.join(packages)}"
@@ -76,4 +82,4 @@ def ensure_installed() -> None:
             ended = subprocess.run(["apt-get", *command], env=environment, check=False).returncode
             if ended:
                 raise Unavailable(f"`apt-get {' '.join(command)}` failed with {ended}; its last lines say why")
-    require()
+    require(accounting=True)

@@ -82,6 +82,7 @@ def slurm_conf(
         "SlurmdDebug": "verbose",
         "ProctrackType": "proctrack/linuxproc",
         "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core",  # not memory too: jobs that ask for none would get a whole node's
         "SlurmdParameters": "config_overrides",
         "ReturnToService": "2",
         "PrologFlags": "Alloc",

@@ -1,0 +1,166 @@
+"""The agent: what it is made of, how it starts, reloads and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from wheeltapper import catalogue, codec, config
+from wheeltapper.config import Config
+from wheeltapper.errors import ConfigError
+from wheeltapper.wire import Answer, JobStay, LogReport
+from wheeltapper_hooks.agent.boot import read_boot_id, uptime
+from wheeltapper_hooks.agent.controller import Controller
+from wheeltapper_hooks.agent.hooks import Hooks
+from wheeltapper_hooks.agent.job_logs import LogReader
+from wheeltapper_hooks.agent.leave import LeaveTaker
+from wheeltapper_hooks.agent.markers import Markers
+from wheeltapper_hooks.agent.outbox import Outbox
+from wheeltapper_hooks.agent.server import Server
+from wheeltapper_hooks.agent.slurm_node import SlurmNode
+from wheeltapper_hooks.agent.store import Store
+from wheeltapper_hooks.agent.watch import Watch
+
+log = logging.getLogger(__name__)
+
+TIDY_S = 3600.0
+"""How often markers of dead jobs are looked for."""
+
+AGAIN_S = 1.0
+"""How long a part of the agent that failed rests before it starts again."""
+
+LOGS_S = 3.0
+"""To read a job's logs: what an epilog can wait, less what the controller then needs to answer."""
+
+
+class Agent:
+    """One node's agent."""
+
+    def __init__(self, settings: Config, given: Path | None) -> None:
+        """Put the parts together.
+
+        Raises:
+            CatalogueError: a site's signature is wrong.
+            OSError: the run directory cannot be made or has an agent already, or /proc does not say which boot this is.
+        """
+        self._given = given
+        agent = settings.agent
+        agent.run_dir.mkdir(parents=True, exist_ok=True)
+        (agent.run_dir / "jobs").mkdir(exist_ok=True, mode=0o700)
+        self._alone = _only_one(agent.run_dir / "agent.lock")
+        boot_id = read_boot_id(agent.procfs)
+        self.node = settings.node.name or socket.gethostname().partition(".")[0]
+        self._catalogue = catalogue.load(settings.diagnosis.catalogue_dirs)
+        self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
+        self.watch = Watch(settings, self.node, boot_id, self.store, self._catalogue)
+        self._markers = Markers(agent.run_dir / "jobs")
+        self._server = Server(agent.run_dir / "agent.sock", self.answer)
+        self._stop = asyncio.Event()
+        self._controller = Controller(settings.controller, self.node)
+        self._outbox = Outbox(self.store, self._controller, self._read_logs)
+        self._use(settings)
+
+    def _use(self, settings: Config) -> None:
+        self.config = self.watch.config = settings
+        self._controller.section = settings.controller
+        node = SlurmNode(self.node, settings.slurm.conf)
+        leave = LeaveTaker(
+            self.watch.boot_id, settings.policy.mode, self._controller, node, self.store, self.watch.settle
+        )
+        self._hooks = Hooks(settings, self.watch, self._markers, self._outbox, leave)
+        self.watch.write_settings()
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT; raise ``OSError`` when the socket cannot be had."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        loop.add_signal_handler(signal.SIGHUP, self.reload)
+        await self._server.start()
+        self.watch.refresh()
+        parts = (self.watch.follow, self.watch.refresh_for_ever, self._outbox.deliver_for_ever, self._tidy_for_ever)
+        tasks = [asyncio.create_task(_keep_going(part)) for part in parts]
+        log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
+        await self._stop.wait()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._server.stop()
+        self.watch.close()
+        self.store.close()
+        self._alone.close()
+        log.info("Stopped.")
+
+    def reload(self) -> None:
+        """Read the configuration again; a broken one changes nothing. New paths count from the next start on."""
+        try:
+            settings = config.load(self._given)
+        except ConfigError as error:
+            log.error("The old configuration stays in force: %s.", error)
+            return
+        if (settings.agent, settings.node.name, settings.diagnosis) != (
+            self.config.agent,
+            self.config.node.name,
+            self.config.diagnosis,
+        ):
+            log.warning("Changes of [agent], [diagnosis] and node.name count from the next start on.")
+        node = settings.node.model_copy(update={"name": self.config.node.name})
+        kept = {"agent": self.config.agent, "diagnosis": self.config.diagnosis, "node": node}
+        self._use(settings.model_copy(update=kept))
+        log.info("The configuration was read again; the mode is %s.", self.config.policy.mode.value)
+
+    async def answer(self, verb: str, environment: Mapping[str, str], wait: Callable[[float], None]) -> tuple[int, str]:
+        """Return the answer to a client; raise ``ValueError`` for a verb that is none."""
+        if verb == "status":
+            return 0, json.dumps(self.status())
+        return await self._hooks.answer(verb, environment, wait)
+
+    def status(self) -> dict[str, object]:
+        """Return how the agent is, as plain JSON values."""
+        verdict = self.watch.look()
+        return {
+            "node": self.node,
+            "verdict": codec.dump(verdict),
+            "sentence": str(verdict),
+            "mode": self.config.policy.mode.value,
+            "kernel_sequence": self.watch.cursor,
+            "undelivered": len(self._outbox),
+            "controller": self._controller.said,
+            "trouble": self.store.trouble,
+        }
+
+    async def _read_logs(self, stay: JobStay, asked: Answer) -> LogReport:
+        tail_bytes = self.config.agent.log_tail_mb << 20
+        return await LogReader(self.node, self._catalogue, tail_bytes, LOGS_S).read(stay, asked)
+
+    async def _tidy_for_ever(self) -> None:
+        while True:
+            self._markers.forget_the_dead(self.watch.boot_id, uptime())
+            await asyncio.sleep(TIDY_S)
+
+
+def _only_one(path: Path) -> TextIO:
+    lock = path.open("w", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        lock.close()
+        raise FileExistsError(f"another agent holds {path}") from error
+    return lock
+
+
+async def _keep_going(part: Callable[[], Awaitable[None]]) -> None:
+    """Run *part* again whenever it fails: a bug in one part must not silence the others."""
+    while True:
+        try:
+            await part()
+        except Exception:
+            log.exception("A part of the agent failed and starts again; please report this as a bug.")
+            await asyncio.sleep(AGAIN_S)

@@ -1,0 +1,62 @@
+"""Reads the kernel log: the character device, or a plain file that grows in its place.
+
+The device hands out one record a read and ends in EAGAIN; when the kernel has written over records that were not read
+yet, it says EPIPE once and goes on with the oldest that it still has.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+LINES_A_LOOK = 5_000
+"""Lines read before the event loop gets a turn: about 50 ms of work."""
+
+CHUNK = 1 << 16
+"""Bytes of one read: the kernel's longest record is 8 KiB, and the device refuses a smaller buffer."""
+
+
+class KernelLog:
+    """An open kernel log. ``is_device`` says whether it can be waited on, or must be looked at again and again."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the log at *path*; raise ``OSError`` when that is not possible."""
+        self.path = path
+        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.is_device = stat.S_ISCHR(os.fstat(self.fd).st_mode)
+        self._rest = b""
+
+    def close(self) -> None:
+        """Close the log."""
+        os.close(self.fd)
+
+    def read(self) -> tuple[list[str], bool]:
+        """Return the lines written since the last call, and whether there is nothing more to read now.
+
+        Raises:
+            OSError: the log can no longer be read.
+        """
+        self._restart_if_truncated()
+        lines: list[str] = []
+        while len(lines) < LINES_A_LOOK:
+            try:
+                chunk = os.read(self.fd, CHUNK)
+            except BlockingIOError:
+                return lines, True
+            except BrokenPipeError:
+                log.warning("The kernel log ran over: lines were lost before they could be read.")
+                continue
+            if not chunk:
+                return lines, True
+            *whole, self._rest = (self._rest + chunk).split(b"\n")
+            lines += [line.decode("utf-8", "replace") for line in whole]
+        return lines, False
+
+    def _restart_if_truncated(self) -> None:
+        if not self.is_device and os.fstat(self.fd).st_size < os.lseek(self.fd, 0, os.SEEK_CUR):
+            os.lseek(self.fd, 0, os.SEEK_SET)
+            self._rest = b""
