@@ -98,7 +98,6 @@ class ControllerSection(Section):
     gather_deadline_s: Seconds = Field(
         60.0, strict=False, description="How long to wait for the nodes of an attempt: a dead node never answers."
     )
-    label_wait_s: Seconds = Field(2.0, strict=False, description="Goes.")
 
 
 class BudgetSection(Section):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from tests.integration.node import until
 from wheeltapper import wire
 from wheeltapper.errors import WireError
 from wheeltapper.wire import Answer, Leave, LogReport, Report
@@ -52,6 +53,11 @@ class Service:
 
     def of(self, kind: type[Message]) -> list[Message]:
         return [each for each in self.said if isinstance(each, kind)]
+
+    def heard(self, kind: type[Message], count: int = 1) -> list[Message]:
+        """Wait until *count* messages of *kind* have come, and return all of them."""
+        until(lambda: len(self.of(kind)) >= count, f"{count} of {kind.__name__}")
+        return self.of(kind)
 
     def close(self) -> None:
         """Stop listening; twice is no harm."""

@@ -6,7 +6,6 @@ Jobs that share a node are independent: nothing here is kept between two calls b
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -87,21 +86,19 @@ class Hooks:
         verdict = self.watch.look()
         moment = Moment(time.time(), uptime(), self.watch.boot_id)
         stay = stay_of(job, self.markers.read(job), environment, self.config.node.gpus, moment)
-        deliveries = self._report(stay, moment.now)
+        self._report(stay, moment.now)
         guilty = of_this_stay(verdict.findings, stay, moment.now) if verdict.state is State.FAIL else ()
         answer = 0, f"nothing speaks against this node in the stay of job {job}"
         if guilty:
             answer = await self.leave.take("epilog", guilty, job, deadline)
-        if deliveries:
-            await asyncio.wait(deliveries, timeout=max(deadline - time.monotonic(), 0.0))
         self.markers.remove(job)
         return answer
 
-    def _report(self, stay: JobStay, now: float) -> set[asyncio.Task[bool]]:
-        if not self.leave.controller.exists:
-            return set()
-        findings = self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX)
-        return {self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings)))}
+    def _report(self, stay: JobStay, now: float) -> None:
+        """Leave the account of *stay* in the outbox: the epilog, and with it the node, waits for no delivery."""
+        if self.leave.controller.exists:
+            findings = self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX)
+            self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings)))
 
     def _check_name(self, environment: Environment) -> None:
         named = environment.get("SLURMD_NODENAME", self.watch.node)

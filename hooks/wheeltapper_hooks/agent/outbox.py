@@ -18,11 +18,8 @@ from wheeltapper_hooks.agent.store import Store
 
 log = logging.getLogger(__name__)
 
-SEND_S = 1.5
-"""To wait for the answer to a report: an epilog waits with us."""
-
-HOLD_MARGIN_S = 1.5
-"""To wait for the answer to a log report, over the time that the controller may hold it until the label is written."""
+SEND_S = 5.0
+"""To wait for the answer to a report: nobody waits with us, and a busy service is not a dead one."""
 
 BACKOFF_S = 2.0
 BACKOFF_MAX_S = 300.0
@@ -100,8 +97,7 @@ class Outbox:
                 return True
             message = await self._read_logs(message.stay, answer)
             self._store.repost(number, codec.dumps(message))
-        held = self._controller.section.label_wait_s + HOLD_MARGIN_S
-        if await self._controller.ask(message, held) is None:
+        if await self._controller.ask(message, SEND_S) is None:
             return False
         self._store.drop(number)
         return True
