@@ -36,8 +36,8 @@ TIDY_S = 3600.0
 AGAIN_S = 1.0
 """How long a part of the agent that failed rests before it starts again."""
 
-LOGS_S = 3.0
-"""To read a job's logs: what an epilog can wait, less what the controller then needs to answer."""
+LOGS_S = 30.0
+"""To read a job's logs: half of what the controller service waits for it, and a tail of 64 MB takes one or two."""
 
 
 class Agent:

@@ -175,22 +175,27 @@ def test_with_a_configuration_that_breaks_while_the_agent_runs(cluster, node):
     assert node.agent.running
 
 
+def start(cluster, daemons, run_dir=None) -> None:
+    """Start *daemons* and wait for them; the agent's verdict may be where only the cluster's own processes see it."""
+    for daemon in daemons:
+        daemon.start()
+    for daemon in daemons:
+        if run_dir is None or "agent" not in daemon.name:
+            cluster.wait(daemon.ready, 20.0, f"{daemon.name} to be ready")
+    if run_dir is not None:
+        there = ("test", "-e", f"{run_dir}/verdict")
+        cluster.wait(lambda: cluster.run(*there, check=False).returncode == 0, 20.0, "the agent to be ready")
+
+
 @contextmanager
-def full_disk(cluster, daemons, *folders):
-    """Put a tiny file system over *folders*, start *daemons* on it, and fill it."""
+def full_disk(cluster, daemons, folders, run_dir=None):
+    """Put a tiny file system over *folders*, let *daemons* start on it, and fill it."""
     for daemon in daemons:
         daemon.stop()
     for folder in folders:
         cluster.run("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder))
     try:
-        for daemon in daemons:
-            daemon.start()
-        # The agent's verdict is on the new file system, which only processes inside the cluster see.
-        seen = ("test", "-e", f"{folders[0]}/verdict") if folders[0].name == "run" else ("true",)
-        cluster.wait(lambda: cluster.run(*seen, check=False).returncode == 0, 20.0, "the agent to be ready")
-        for daemon in daemons:
-            if "agent" not in daemon.name:
-                cluster.wait(daemon.ready, 20.0, f"{daemon.name} to be ready")
+        start(cluster, daemons, run_dir)
         for folder in folders:
             filled = cluster.run("dd", "if=/dev/zero", f"of={folder}/filler", "bs=4k", check=False)
             assert "No space left" in filled.stderr
@@ -200,17 +205,14 @@ def full_disk(cluster, daemons, *folders):
             daemon.stop()
         for folder in folders:
             cluster.run("umount", "--lazy", str(folder))
-        for daemon in daemons:
-            daemon.start()
-        for daemon in daemons:
-            cluster.wait(daemon.ready, 20.0, f"{daemon.name} to be ready")
+        start(cluster, daemons)
         idle = {"IDLE"}
         cluster.wait(lambda: cluster.node_state("node1")[0] == idle, 30.0, "node1 to be idle")
 
 
 def test_with_the_nodes_disk_full(cluster, node):
     """Neither verdict nor marker, finding or report can be written on the node."""
-    with full_disk(cluster, [node.agent, node.slurmd], node.files.run, node.files.lib):
+    with full_disk(cluster, [node.agent, node.slurmd], [node.files.run, node.files.lib], node.files.run):
         run_a_job(cluster)
         cluster.wait(lambda: "No space left" in node.agent.tail(400) or "full" in node.agent.tail(400), 15.0, "a word")
 
@@ -218,7 +220,7 @@ def test_with_the_nodes_disk_full(cluster, node):
 def test_with_the_controllers_disk_full(cluster):
     """Neither the end of a job nor a report can be written on the controller."""
     files = cluster.controller_files
-    with full_disk(cluster, [cluster.controller, cluster.slurmctld], files.spool, files.ledger.parent):
+    with full_disk(cluster, [cluster.controller, cluster.slurmctld], [files.spool, files.ledger.parent]):
         run_a_job(cluster)
         cluster.wait(lambda: "full" in cluster.controller.tail(400), 15.0, "the service to say so")
         assert cluster.controller.running
