@@ -23,7 +23,8 @@ for room in {ROOMS!r}:
     where = pathlib.Path(importlib.import_module(room).__file__)
     assert where.is_relative_to(sys.prefix), f"{{room}} came from {{where}}"
 from wheeltapper import catalogue
-assert catalogue.load().match("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", catalogue.Source.KERNEL)
+from wheeltapper.evidence import Source
+assert catalogue.load().match("NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.", Source.KERNEL)
 """
 
 

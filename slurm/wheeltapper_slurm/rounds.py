@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from pathlib import Path
 
 from wheeltapper.attempt import Ending
@@ -28,6 +29,10 @@ per node and job."""
 SETTLE_S = 60.0
 """How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before it is judged as unknown."""
 
+FIRST_PAUSE_S = 0.2
+LAST_PAUSE_S = 5.0
+"""Between two tries of the same thing: soon at first, an epilog ends in a moment; later one RPC in five seconds."""
+
 
 class Rounds:
     """Decides each attempt once. The journal and the ledger hold all that a restart must find again."""
@@ -44,34 +49,56 @@ class Rounds:
         """Make rounds until cancelled."""
         while True:
             try:
-                await self._round()
+                await self.once()
             except SchedulerDown as error:
                 log.warning("slurmctld does not answer, work waits: %s", error)
                 await asyncio.sleep(1.0)
-            except Exception:
-                # The one boundary of this process: a bug in one round must not end the service.
-                log.exception("a round failed; please report this as a bug")
-                await asyncio.sleep(1.0)
             await asyncio.sleep(ROUND_S)
 
-    async def _round(self) -> None:
-        for path in spool.waiting(self._ended_dir):
-            await self._take_in(path)
-        for attempt in self._parts.journal.attempts():
-            await self._consider(attempt)
-        for key in {act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}:
-            await self._go_on(key)
+    async def once(self) -> None:
+        """Make one round.
 
-    async def _take_in(self, path: Path) -> None:
+        Raises:
+            SchedulerDown: slurmctld did not answer; what is left is done in a later round.
+        """
+        for path in spool.waiting(self._ended_dir):
+            await self._turn(path.name, self._take_in(path))
+        for attempt in self._parts.journal.attempts():
+            await self._turn(attempt.key, self._consider(attempt))
+        for key in sorted({act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}):
+            await self._turn(f"acts of {key}", self._doer.do(key))
+
+    async def _turn(self, name: str, work: Coroutine[None, None, bool]) -> None:
+        """Let *work* do what it can; when it says False or fails, it has its next turn after a pause that doubles."""
+        now = self._parts.clock()
+        due, pause = self._later.get(name, (now, FIRST_PAUSE_S))
+        if now < due:
+            work.close()
+            return
+        done = False
+        try:
+            done = await work
+        except SchedulerDown:
+            raise
+        except Exception:
+            # The boundary of this process: a bug that one job brings to light must not stop the others.
+            log.exception("%s could not be handled; please report this as a bug", name)
+        if done:
+            self._later.pop(name, None)
+        else:
+            self._later[name] = (now + pause, min(2 * pause, LAST_PAUSE_S))
+
+    async def _take_in(self, path: Path) -> bool:
         try:
             ended = spool.parse(path.read_bytes(), path.stat().st_mtime)
         except ValueError as error:
             log.error("%s is set aside: %s", path, error)
             path.rename(path.with_name(f".wrong-{path.name}"))
-            return
+            return True
         await self._open_attempt(ended)
         path.unlink()
         await self._parts.arrivals.tell()
+        return True
 
     async def _open_attempt(self, ended: Ended) -> None:
         try:
@@ -94,18 +121,19 @@ class Rounds:
             OpenAttempt(key, ended, start, host or (ended.nodes[0] if ended.nodes else None), deadline)
         )
 
-    async def _consider(self, attempt: OpenAttempt) -> None:
+    async def _consider(self, attempt: OpenAttempt) -> bool:
+        """Decide on *attempt* when all that can be known of it is known; True unless slurmctld must be asked again."""
         now = self._parts.clock()
         job, journal = attempt.ended.id, self._parts.journal
         gathered = gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job))
         silent = await self._silent(gathered, now)
         if now < attempt.deadline and (gathered.missing(silent) or gathered.logs_missing()):
-            return
+            return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
         how = gather.ending(gathered, record, silent)
         if how is None:
             if now < attempt.deadline + SETTLE_S:
-                return
+                return False
             how = Ending.UNKNOWN
         if how is Ending.COMPLETED or gathered.nothing_new():
             log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)
@@ -118,6 +146,7 @@ class Rounds:
         journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
         self._looked.pop(attempt.key, None)
         await self._parts.arrivals.tell()
+        return True
 
     async def _silent(self, gathered: Gathered, now: float) -> frozenset[str]:
         """Return the missing nodes that slurmctld itself has given up; asked at most once in :data:`GRACE_S`."""
@@ -137,14 +166,3 @@ class Rounds:
                 await self._parts.gate.ask(leave, self._parts.clock())
             except SchedulerError as error:
                 log.error("%s could not be drained: %s", leave.node, error)
-
-    async def _go_on(self, key: str) -> None:
-        """Go on with acts that were left; the pause between two tries doubles up to five seconds."""
-        now = self._parts.clock()
-        due, pause = self._later.get(key, (now, 0.2))
-        if now < due:
-            return
-        if await self._doer.do(key):
-            self._later.pop(key, None)
-        else:
-            self._later[key] = (now + pause, min(2 * pause, 5.0))

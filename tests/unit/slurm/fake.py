@@ -80,7 +80,9 @@ class FakeSlurm:
         self.asked.append(("requeue", job))
         if not self.jobs[job].requeueable:
             raise SchedulerError("Requested operation is presently disabled")
-        self.jobs[job] = replace(self.jobs[job], state="PENDING")
+        # While its epilogs run, a requeued job goes on to show COMPLETING.
+        if self.jobs[job].state != "COMPLETING":
+            self.jobs[job] = replace(self.jobs[job], state="PENDING")
 
     async def update_job(self, job, key, value):
         self._answer()
