@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm demo test unit lint types contracts format wheel-test bench build clean
+.PHONY: help install slurm demo test unit pythons lint types contracts format wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,15 @@ test: lint types contracts slurm wheel-test ## everything: lint, types, contract
 
 unit: $(READY) ## the tests that need no cluster
 	$(BIN)/pytest tests/unit tests/integration
+
+pythons: ## the tests that need no cluster, on every Python from 3.10 to 3.13 that is installed
+	@for version in 3.10 3.11 3.12 3.13; do \
+	    python$$version -c pass 2>/dev/null || { echo "python$$version is not installed, and was not tried"; continue; }; \
+	    echo "Python $$version"; \
+	    python$$version -m venv build/python$$version && \
+	    build/python$$version/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
+	    build/python$$version/bin/pytest -q -n 2 tests/unit tests/integration || exit 1; \
+	done
 
 lint: $(READY) ## ruff and shellcheck
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
-from wheeltapper.attempt import Attempt
+from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.config import Mode, PolicySection
 from wheeltapper.errors import SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Act, Outcome
@@ -44,7 +44,7 @@ def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection)
     if job.requeue:
         # Slurm holds a requeued job back for two minutes, and a job that a prolog kept off for ever.
         acts.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
-    if policy.mode is not Mode.FULL:
+    if not may_change_jobs(attempt, policy.mode):
         acts = [replace(act, outcome=Outcome.OBSERVED, note="mode") for act in acts]
     if policy.annotate:
         # A requeued job can be labelled, a finished one only in slurmdbd: so the requeue comes first.
@@ -52,12 +52,18 @@ def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection)
     return acts
 
 
+def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:
+    """True when *mode* lets us change the job: what our own prolog kept off is ours to send on in quarantine too."""
+    return mode is Mode.FULL or (mode is Mode.QUARANTINE and attempt.ending is Ending.LAUNCH_FAILED)
+
+
 class Doer:
     """Does planned acts on slurmctld and writes down what became of each."""
 
-    def __init__(self, client: SlurmClient, ledger: Ledger, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, client: SlurmClient, ledger: Ledger, mode: Mode, clock: Callable[[], float] = time.time) -> None:
         self._client = client
         self._ledger = ledger
+        self._mode = mode
         self._clock = clock
         self._kinds: dict[str, Callable[[Act, JobRecord], Awaitable[str | NotYet]]] = {
             "annotate": self._annotate,
@@ -69,6 +75,9 @@ class Doer:
     async def do(self, attempt: str) -> bool:
         """Do what is planned for *attempt* as far as it goes; True when nothing is left to do."""
         for act in self._ledger.acts(attempt=attempt, outcome=Outcome.PLANNED):
+            if act.kind != "annotate" and self._forbidden(attempt):
+                self._ledger.settle(act, Outcome.OBSERVED, "the mode was changed before it was done")
+                continue
             try:
                 outcome = await self._one(act)
             except SchedulerDown as error:
@@ -84,6 +93,9 @@ class Doer:
             log.info("job %s: %s: %s", act.target, act.kind, outcome)
             self._ledger.settle(act, Outcome.DONE, outcome)
         return True
+
+    def _forbidden(self, attempt: str) -> bool:
+        return not all(may_change_jobs(each.attempt, self._mode) for each in self._ledger.of_attempt(attempt))
 
     async def _one(self, act: Act) -> str | NotYet:
         record = await self._client.job(act.target)

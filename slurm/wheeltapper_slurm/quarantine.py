@@ -58,15 +58,18 @@ class Gate:
         node = await self._client.node(leave.node)
         if node is None:
             return Answer(reason=f"slurmctld knows no node {leave.node}")
+        if self._policy.mode is Mode.OBSERVE:
+            if not node.drained:
+                self._record(leave, convicting[0], now, Outcome.OBSERVED, "observe mode")
+            return Answer(
+                reason=f"observe mode; it would have been drained: {format_reason(convicting[0], leave.job, now)}"
+            )
         if node.drained:
             return Answer(out=True, reason=f"it is out already: {node.reason}")
         fresh = self._not_released(leave.node, convicting)
         if not fresh:
             return Answer(released=True, reason="a person put it back after it was taken out on this evidence")
         reason = format_reason(fresh[0], leave.job, now)
-        if self._policy.mode is Mode.OBSERVE:
-            self._record(leave, fresh[0], now, Outcome.OBSERVED, "observe mode")
-            return Answer(reason=f"observe mode; it would have been drained: {reason}")
         blocked = refusal(shares(await self._client.nodes(), node.partitions), self._policy.budget)
         if blocked:
             self._record(leave, fresh[0], now, Outcome.FAILED, blocked)

@@ -39,7 +39,7 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doer = Doer(parts.client, parts.ledger, parts.clock)
+        self._doer = Doer(parts.client, parts.ledger, parts.config.policy.mode, parts.clock)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}

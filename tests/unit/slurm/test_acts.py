@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.make import attempt, diagnosis, logged, xid79
 from tests.unit.slurm.fake import FakeSlurm, job
+from wheeltapper.attempt import Ending
 from wheeltapper.config import Mode, PolicySection
 from wheeltapper.ledger.model import Act, Interruption, Outcome
 from wheeltapper.ledger.store import Ledger
@@ -26,7 +27,7 @@ def ledger(tmp_path):
 def do(ledger, slurm, *planned):
     case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, planned)
-    return asyncio.run(Doer(slurm, ledger).do("12@900"))
+    return asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
 
 
 def outcomes(ledger):
@@ -72,9 +73,9 @@ def test_slurmdbd_is_given_time_to_hear_of_the_end_but_not_for_ever(ledger):
     case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, [Act("annotate", "12", "a1 x")])
 
-    assert not asyncio.run(Doer(slurm, ledger, lambda: 1101.0).do("12@900"))
+    assert not asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1101.0).do("12@900"))
     assert outcomes(ledger) == [("annotate", "planned")]
-    assert asyncio.run(Doer(slurm, ledger, lambda: 1200.0).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1200.0).do("12@900"))
     assert outcomes(ledger) == [("annotate", "failed")]
 
 
@@ -96,6 +97,28 @@ def test_a_requeued_job_avoids_the_node_and_keeps_the_users_own_exclusions(ledge
         ("update", "12", "StartTime", "now+60"),
     ]
     assert outcomes(ledger) == [("requeue", "done"), ("exclude", "done"), ("start", "done")]
+
+
+def test_what_our_own_prolog_kept_off_is_sent_on_in_quarantine_mode_too():
+    case = attempt(ending=Ending.LAUNCH_FAILED, scheduler_requeued=True)
+    kept_off = Decision(JobAction(True, "elsewhere", exclude=("n2",)))
+
+    assert {act.outcome for act in acts.plan(kept_off, case, "n", PolicySection(mode="quarantine"))} == {
+        Outcome.PLANNED
+    }
+    observed = acts.plan(kept_off, case, "n", PolicySection(mode="observe", annotate=False))
+    assert {act.outcome for act in observed} == {Outcome.OBSERVED}
+
+
+def test_a_mode_that_was_turned_down_holds_for_what_was_planned_before(ledger):
+    slurm = FakeSlurm(jobs=(job(),))
+    case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, [Act("requeue", "12", "900")])
+
+    assert asyncio.run(Doer(slurm, ledger, Mode.OBSERVE).do("12@900"))
+
+    assert slurm.asked == []
+    assert outcomes(ledger) == [("requeue", "observed")]
 
 
 def test_a_job_that_was_requeued_before_a_restart_is_not_requeued_again(ledger):
@@ -129,7 +152,7 @@ def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is
     person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
     other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
     ledger.record(other, [Act("start", "12", "now")])
-    asyncio.run(Doer(person, ledger).do("12@901"))
+    asyncio.run(Doer(person, ledger, Mode.FULL).do("12@901"))
     assert person.asked == []
 
 
@@ -148,7 +171,7 @@ def test_a_silent_slurmctld_leaves_the_acts_to_be_done_later(ledger):
     assert outcomes(ledger) == [("requeue", "planned")]
 
     slurm.down = False
-    assert asyncio.run(Doer(slurm, ledger).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
     assert slurm.asked == [("requeue", "12")]
 
 

@@ -94,6 +94,14 @@ def test_observe_mode_drains_nothing_and_records_once_what_it_would_have_done(le
     assert [past.outcome for past in ledger.quarantines()] == [Outcome.OBSERVED]
 
 
+def test_observe_mode_lets_hooks_pass_even_on_a_node_that_a_person_drained(ledger):
+    """A prolog that failed there would change a job's course."""
+    slurm = FakeSlurm(node(states=("IDLE", "DRAIN"), reason="admin: swap PSU"))
+
+    assert not ask(ledger, slurm, mode="observe").out
+    assert ledger.quarantines() == []
+
+
 @pytest.mark.parametrize(
     "finding",
     [

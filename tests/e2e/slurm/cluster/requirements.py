@@ -24,7 +24,11 @@ PACKAGE_OF = {
 }
 """Debian's package for each program."""
 
-ACCOUNTING_PACKAGE_OF = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server-core", "my_print_defaults": "mariadb-client-core"}
+ACCOUNTING_PACKAGE_OF = {
+    "slurmdbd": "slurmdbd",
+    "mariadbd": "mariadb-server-core",
+    "my_print_defaults": "mariadb-client-core",
+}
 """The same for a cluster with accounting."""
 
 PLUGIN_PACKAGE = "slurm-wlm-basic-plugins"
