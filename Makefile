@@ -33,7 +33,7 @@ unit: $(READY) ## the tests that need no cluster
 
 pythons: ## the tests that need no cluster, on every Python from 3.10 to 3.13 that is installed
 	@for version in 3.10 3.11 3.12 3.13; do \
-	    python$$version -c pass 2>/dev/null || { echo "python$$version is not installed, and was not tried"; continue; }; \
+	    python$$version -c 'import ensurepip' 2>/dev/null || { echo "python$$version is not installed, and was not tried"; continue; }; \
 	    echo "Python $$version"; \
 	    python$$version -m venv build/python$$version && \
 	    build/python$$version/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]' && \

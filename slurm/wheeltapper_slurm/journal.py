@@ -55,9 +55,13 @@ class Journal:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
+        except (sqlite3.Error, OSError) as error:
+            raise WheeltapperError(f"the journal {path} cannot be opened: {error}") from error
+        try:
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.executescript(_SCHEMA)
-        except (sqlite3.Error, OSError) as error:
+        except sqlite3.Error as error:
+            self._db.close()
             raise WheeltapperError(f"the journal {path} cannot be opened: {error}") from error
 
     def close(self) -> None:
@@ -82,9 +86,9 @@ class Journal:
     def attempts(self, job: str | None = None) -> list[OpenAttempt]:
         """Return the open attempts, those that end first coming first; of one *job*, or all."""
         rows = self._db.execute(
-            "SELECT key, body, start, batch_host, deadline FROM open_attempt WHERE ?1 IS NULL OR job = ?1"
+            "SELECT key, body, start, batch_host, deadline FROM open_attempt WHERE :job IS NULL OR job = :job"
             " ORDER BY deadline, key",
-            (job,),
+            {"job": job},
         )
         return [
             OpenAttempt(key, codec.loads(Ended, body), start, host, deadline)

@@ -124,3 +124,13 @@ def test_a_story_names_the_proof_and_what_was_done():
     assert text.splitlines()[0] == "attempt 1 of job 12 on n1,n2: network/link_down xid=79"
     assert "n2 kernel log GPU 0000:3b:00" in text
     assert "requeue     done: requeued" in text
+
+
+def test_a_spoiled_file_is_a_clear_error_and_is_closed_again(tmp_path):
+    path = tmp_path / "ledger.db"
+    path.write_bytes(b"this is no database " * 100)
+
+    for read_only in (True, False):
+        with pytest.raises(WheeltapperError, match=r"cannot be opened: file is not a database"):
+            Ledger(path, read_only=read_only)
+    assert path.read_bytes().startswith(b"this is no database")

@@ -50,11 +50,16 @@ class Ledger:
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._db = sqlite3.connect(path, isolation_level=None)
-                self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA busy_timeout = 5000")
-            self._migrate(path, read_only=read_only)
         except (sqlite3.Error, OSError) as error:
             raise WheeltapperError(f"the ledger {path} cannot be opened: {error}") from error
+        try:
+            self._prepare(path, read_only=read_only)
+        except sqlite3.Error as error:
+            self._db.close()
+            raise WheeltapperError(f"the ledger {path} cannot be opened: {error}") from error
+        except WheeltapperError:
+            self._db.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
@@ -70,7 +75,8 @@ class Ledger:
             raise
         self._db.execute("COMMIT")
 
-    def _migrate(self, path: Path, *, read_only: bool) -> None:
+    def _prepare(self, path: Path, *, read_only: bool) -> None:
+        self._db.execute("PRAGMA busy_timeout = 5000")
         version: int = self._db.execute("PRAGMA user_version").fetchone()[0]
         if version > len(MIGRATIONS):
             raise WheeltapperError(f"the ledger {path} was written by a newer version of wheeltapper")
@@ -78,6 +84,8 @@ class Ledger:
             raise WheeltapperError(
                 f"the ledger {path} is of an older version; the controller service brings it up to date"
             )
+        if not read_only:
+            self._db.execute("PRAGMA journal_mode = WAL")
         for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
 
@@ -112,8 +120,8 @@ class Ledger:
         """Return acts in the order in which they are to be done, of one *attempt* or with one *outcome*."""
         rows = self._db.execute(
             "SELECT kind, target, value, outcome, note, id, attempt FROM act"
-            " WHERE (?1 IS NULL OR attempt = ?1) AND (?2 IS NULL OR outcome = ?2) ORDER BY id",
-            (attempt, outcome.value if outcome else None),
+            " WHERE (:attempt IS NULL OR attempt = :attempt) AND (:outcome IS NULL OR outcome = :outcome) ORDER BY id",
+            {"attempt": attempt, "outcome": outcome.value if outcome else None},
         )
         return [
             Act(kind, target, value, Outcome(out), note, number, key)
@@ -144,9 +152,9 @@ class Ledger:
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:
         """Yield interruptions, oldest first: of one *job*, or all that were decided since *since* (Unix seconds)."""
         rows = self._db.execute(
-            "SELECT body FROM interruption WHERE (?1 IS NULL OR job = ?1) AND decided_at >= ?2"
+            "SELECT body FROM interruption WHERE (:job IS NULL OR job = :job) AND decided_at >= :since"
             " ORDER BY decided_at, attempt",
-            (job, since),
+            {"job": job, "since": since},
         )
         for (body,) in rows:
             yield codec.loads(Interruption, body)
@@ -167,6 +175,7 @@ class Ledger:
     def quarantines(self, *, node: str | None = None, since: float = 0.0) -> list[Quarantine]:
         """Return quarantines, oldest first: of one *node*, or all since *since* (Unix seconds)."""
         rows = self._db.execute(
-            "SELECT body FROM quarantine WHERE (?1 IS NULL OR node = ?1) AND at >= ?2 ORDER BY at, id", (node, since)
+            "SELECT body FROM quarantine WHERE (:node IS NULL OR node = :node) AND at >= :since ORDER BY at, id",
+            {"node": node, "since": since},
         )
         return [codec.loads(Quarantine, body) for (body,) in rows]
