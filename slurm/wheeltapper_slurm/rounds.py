@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Coroutine
 from pathlib import Path
 
@@ -80,6 +81,8 @@ class Rounds:
             done = await work
         except SchedulerDown:
             raise
+        except sqlite3.Error as error:
+            log.error("%s waits: the journal or the ledger cannot be written: %s", name, error)
         except Exception:
             # The boundary of this process: a bug that one job brings to light must not stop the others.
             log.exception("%s could not be handled; please report this as a bug", name)

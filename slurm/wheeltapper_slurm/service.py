@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 import time
 from collections.abc import Callable
 
@@ -79,3 +80,5 @@ class Service:
                 await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S)
             except WireError as error:
                 log.warning("refused: %s", error)
+            except sqlite3.Error as error:
+                log.error("a message could not be written down, and is not answered: %s", error)

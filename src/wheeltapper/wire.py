@@ -194,7 +194,7 @@ async def _receive(
     writer.write(f"{PROTOCOL} {nonce}\n".encode())
     await writer.drain()
     words = (await reader.readuntil(b"\n")).decode("utf-8", "replace").split()
-    if len(words) != 3 or not words[1].isdigit():
+    if len(words) != 3 or not (words[1].isascii() and words[1].isdigit() and len(words[1]) <= 9):
         raise WireError("a peer does not speak the protocol")
     node, length, mac = words
     if int(length) > MAX_BODY:

@@ -189,12 +189,11 @@ def test_without_a_key_there_is_no_service_and_nothing_piles_up(node: Node):
 
 
 @is_root
-def test_the_jobs_logs_are_read_as_its_user(node: Node, serve, tmp_path):
-    log = tmp_path / "slurm-7.out"
+def test_the_jobs_logs_are_read_as_its_user(node: Node, serve, public):
+    log = public / "slurm-7.out"
     log.write_text("a line\n" + CAUSE)
     os.chown(log, NOBODY, NOBODY)
     log.chmod(0o600)
-    open_to_all(log)
     service = serve(asks_for(log))
     node.start()
     assert node.hook("epilog").returncode == 0
@@ -205,25 +204,26 @@ def test_the_jobs_logs_are_read_as_its_user(node: Node, serve, tmp_path):
     assert logs.stay == service.heard(Report)[0].stay
 
 
-def open_to_all(path) -> None:
-    """Let every user reach *path* through the folders above it, which pytest makes for us alone."""
-    for folder in path.parents:
-        if Path(tempfile.gettempdir()) in folder.parents:
-            folder.chmod(0o711)
+@pytest.fixture
+def public():
+    """A folder that every user can reach; pytest keeps its own for us alone, and other sessions close them again."""
+    with tempfile.TemporaryDirectory(prefix="wheeltapper-public-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        yield folder
 
 
 @is_root
 @pytest.mark.parametrize("how", ["symlink", "plain"])
-def test_a_file_that_the_user_may_not_read_stays_unread(node: Node, serve, tmp_path, how):
+def test_a_file_that_the_user_may_not_read_stays_unread(node: Node, serve, public, how):
     """A job's owner can put a link in the place of the log; what only root may read must not come out."""
-    secret = tmp_path / "secret"
+    secret = public / "secret"
     secret.write_text(CAUSE)
     secret.chmod(0o600)
     log = secret
     if how == "symlink":
-        log = tmp_path / "slurm-7.out"
+        log = public / "slurm-7.out"
         log.symlink_to(secret)
-    open_to_all(log)
     service = serve(asks_for(log))
     node.start()
     node.hook("epilog")
@@ -234,11 +234,10 @@ def test_a_file_that_the_user_may_not_read_stays_unread(node: Node, serve, tmp_p
 
 
 @is_root
-def test_pipes_missing_files_and_folders_are_named_and_do_not_hang(node: Node, serve, tmp_path):
-    os.mkfifo(tmp_path / "pipe", 0o666)
-    (tmp_path / "folder").mkdir()
-    paths = [tmp_path / "pipe", tmp_path / "folder", tmp_path / "missing"]
-    open_to_all(paths[0])
+def test_pipes_missing_files_and_folders_are_named_and_do_not_hang(node: Node, serve, public):
+    os.mkfifo(public / "pipe", 0o666)
+    (public / "folder").mkdir()
+    paths = [public / "pipe", public / "folder", public / "missing"]
     service = serve(asks_for(*paths))
     node.start()
     began = time.monotonic()

@@ -123,7 +123,9 @@ def test_a_recorded_conversation_cannot_be_played_again(monkeypatch):
     "said",
     [
         pytest.param(b"GET / HTTP/1.1\r\n", id="another protocol"),
-        pytest.param(b"n1 99999999999 abc\n", id="an enormous length"),
+        pytest.param(b"n1 99999999 abc\n", id="too long"),
+        pytest.param(b"n1 " + b"9" * 6000 + b" abc\n", id="an enormous length"),
+        pytest.param("n1 ² abc\n".encode(), id="a digit that is no number"),
         pytest.param(b"n1 -5 abc\n", id="a negative length"),
         pytest.param(b"\xff\xfe\n", id="bad text"),
         pytest.param(b"n1 10 abc\n123", id="half a message"),

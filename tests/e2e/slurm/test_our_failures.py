@@ -222,7 +222,9 @@ def test_with_the_controllers_disk_full(cluster):
     files = cluster.controller_files
     with full_disk(cluster, [cluster.controller, cluster.slurmctld], [files.spool, files.ledger.parent]):
         run_a_job(cluster)
-        cluster.wait(lambda: "full" in cluster.controller.tail(400), 15.0, "the service to say so")
+        said = "a message could not be written down, and is not answered: database or disk is full"
+        cluster.wait(lambda: said in cluster.controller.tail(400), 15.0, "the service to say so")
+        assert "Traceback" not in cluster.controller.tail(400)
         assert cluster.controller.running
 
 
