@@ -20,7 +20,7 @@ $(READY): pyproject.toml
 	@touch $@
 
 slurm: $(READY) ## install Slurm and MUNGE where that is allowed, or say what to install
-	@$(BIN)/python -m tests.e2e.slurm.cluster.install
+	@$(BIN)/python -m tests.e2e.slurm.cluster.install make $(MAKECMDGOALS)
 
 demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on this machine (root)
 	@$(BIN)/python -m tests.e2e.slurm.demo

@@ -1,4 +1,7 @@
-"""``python -m tests.e2e.slurm.cluster.install`` installs what a cluster needs, with apt's own progress in sight."""
+"""``python -m tests.e2e.slurm.cluster.install [COMMAND…]`` installs what a cluster needs, apt's own progress in sight.
+
+COMMAND is what root is told to type where this process is not root.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from tests.e2e.slurm.cluster.requirements import ensure_installed
 
 def main() -> int:
     try:
-        ensure_installed()
+        ensure_installed(" ".join(sys.argv[1:]))
     except Unavailable as error:
         print(error, file=sys.stderr)
         return 1

@@ -72,8 +72,8 @@ def require(command: str = "", *, accounting: bool = False) -> None:
         raise Unavailable("this machine shows no /dev/kmsg over which a node's own kernel log could be mounted")
 
 
-def ensure_installed() -> None:
-    """Install the missing packages with apt, its output in sight, then check as :func:`require` does.
+def ensure_installed(command: str = "") -> None:
+    """Install the missing packages with apt, its output in sight, then check as :func:`require` does for *command*.
 
     Raises:
         Unavailable: they are missing and cannot be installed from here, or a cluster cannot be made for another reason.
@@ -82,8 +82,8 @@ def ensure_installed() -> None:
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
         print(f"Installing {', '.join(packages)} …", flush=True)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-            ended = subprocess.run(["apt-get", *command], env=environment, check=False).returncode
+        for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+            ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
             if ended:
-                raise Unavailable(f"`apt-get {' '.join(command)}` failed with {ended}; its last lines say why")
-    require(accounting=True)
+                raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")
+    require(command, accounting=True)
