@@ -14,6 +14,7 @@ from wheeltapper.diagnosis import silent, words
 from wheeltapper.diagnosis.admit import admit
 from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
 from wheeltapper.diagnosis.depth import Depth, depth, place, story
+from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
 from wheeltapper.evidence import Finding, Role, Source
 from wheeltapper.labels import UNKNOWN, Label, family
@@ -26,6 +27,7 @@ CONFIDENCE: Mapping[Depth, float] = {
     Depth.NODE: 0.6,
     Depth.ENDING: 0.9,
     Depth.EXCEPTION: 0.6,
+    Depth.INFERRED: 0.5,
     Depth.HINT: 0.4,
     Depth.SYMPTOM: 0.3,
 }
@@ -53,7 +55,7 @@ def diagnose(
     admitted = admit(sorted(findings, key=place), attempt, window_s, job_gpus or {})
     kernel = heeded(each for each in admitted.findings if each.evidence.source is Source.KERNEL)
     others = [each for each in admitted.findings if each.evidence.source is not Source.KERNEL]
-    told = story([*kernel, *others, *ending(attempt)])
+    told = infer(story([*kernel, *others, *ending(attempt)]))
     possible, set_aside = candidates(told, attempt)
     rejected = (*admitted.rejected, *set_aside)
     if possible:
