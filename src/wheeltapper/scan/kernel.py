@@ -10,9 +10,9 @@ from datetime import datetime, tzinfo
 from wheeltapper import kmsg
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Evidence, Finding, Source
-from wheeltapper.scan.blocks import Readable, telling_lines
+from wheeltapper.scan.blocks import Readable, telling_pieces
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.text import printable, time_of
 
 BOOT = "kernel.boot"
 """The signature of the line with which a boot begins."""
@@ -52,6 +52,7 @@ def scan_kernel_log(
     yield from bounded(
         _of_saved_log(stream, catalogue, file, node, zone),
         lambda each: (f"{each.signature} {each.evidence.gpu} {each.evidence.boot_id}", None),
+        lambda each: each.evidence.line or 0,
     )
 
 
@@ -59,8 +60,8 @@ def _of_saved_log(
     stream: Readable, catalogue: Catalogue, file: str, node: str | None, zone: tzinfo | None
 ) -> Iterator[Finding]:
     boots = 0
-    for line in telling_lines(stream, lambda text: catalogue.positions(text, Source.KERNEL)):
-        said = parse_line(line.raw.decode("utf-8", "replace").replace("\x00", ""), zone)
+    for line in telling_pieces(stream, lambda block: catalogue.positions(block, Source.KERNEL)):
+        said = parse_line(printable(line.raw), zone)
         if said is None:
             continue
         for match in catalogue.match(said.text, Source.KERNEL):
