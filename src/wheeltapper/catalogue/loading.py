@@ -27,6 +27,9 @@ Anchor = Annotated[str, Field(min_length=3, pattern=r"^[ -~]+$")]
 """ASCII, because blocks are searched as bytes; shorter ones would be found in nearly every line."""
 
 
+_HEADER = re.compile(r"^[ \t]*\[\[\s*signature\s*\]\]", re.MULTILINE)
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -65,7 +68,7 @@ def load(extra_dirs: Sequence[Path] = ()) -> Catalogue:
     A folder that does not exist adds nothing. A site's signature may not take the id of another one.
 
     Raises:
-        CatalogueError: a file cannot be read or an entry is wrong; the message names file and entry.
+        CatalogueError: a file cannot be read or an entry is wrong; the message names file, line and entry.
     """
     signatures: list[Signature] = []
     owners: dict[str, str] = {}
@@ -105,12 +108,14 @@ def parse(text: str, name: str) -> tuple[Signature, ...]:
     entries = content.pop("signature", [])
     if content or not isinstance(entries, list):
         raise CatalogueError(f"{name}: a file holds [[signature]] tables and nothing else")
-    return tuple(_signature(entry, number, name) for number, entry in enumerate(entries, start=1))
+    lines = [text.count("\n", 0, found.start()) + 1 for found in _HEADER.finditer(text)]
+    if len(lines) != len(entries):
+        raise CatalogueError(f"{name}: signatures are written as [[signature]] tables, one header on a line each")
+    return tuple(_signature(entry, f"{name}:{line}") for line, entry in zip(lines, entries, strict=True))
 
 
-def _signature(raw: Any, number: int, name: str) -> Signature:
-    title = raw.get("id", f"entry {number}") if isinstance(raw, dict) else f"entry {number}"
-    where = f"{name}: {title}"
+def _signature(raw: dict[str, Any], place: str) -> Signature:
+    where = f"{place}: {raw['id']}" if "id" in raw else place
     try:
         entry = _Entry.model_validate(raw)
     except ValidationError as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from wheeltapper import __version__
+from wheeltapper.cli.catalogue import app as catalogue
 from wheeltapper.cli.config import app as config
 from wheeltapper.cli.diagnose import diagnose
 from wheeltapper.cli.explain import explain
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(diagnose)
 app.command()(explain)
 app.command()(report)
+app.add_typer(catalogue, name="catalogue")
 app.add_typer(config, name="config")
 for room in importlib.metadata.entry_points(group=ROOMS):
     app.add_typer(room.load(), name=room.name)
