@@ -1,4 +1,4 @@
-"""``wheeltapper diagnose``: why a job stopped, from log files alone. Works anywhere, with no set-up."""
+"""``wheeltapper diagnose``: why a job stopped, from files alone. Works anywhere, with no set-up."""
 
 from __future__ import annotations
 
@@ -6,25 +6,31 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from wheeltapper.cli.answer import as_record, as_text
 from wheeltapper.cli.common import BAD_INPUT, NOT_FOUND, ConfigOption, JsonOption, told
 
 if TYPE_CHECKING:
     from wheeltapper.catalogue import Catalogue
-    from wheeltapper.diagnosis.advice import Action
-    from wheeltapper.diagnosis.model import Diagnosis
-    from wheeltapper.evidence import Finding
+    from wheeltapper.inputs import Case
     from wheeltapper.scan.inputs import Input
 
 PROGRESS_FROM = 32 << 20
 """Bytes of input from which a bar is shown: about half a second of work."""
 
 
-def diagnose(
-    paths: Annotated[list[Path], typer.Argument(help="Log files and folders of them; - reads standard input.")],
+def diagnose(  # noqa: PLR0913, PLR0917 - typer's options
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH...",
+            help="Files and folders of them, or - for standard input; else the id of a Slurm job, or job/NAME and "
+            "pytorchjob/NAME for one of Kubernetes.",
+        ),
+    ],
     window: Annotated[
         float | None,
         typer.Option(min=1.0, help="Minutes before the end in which a node's evidence counts; else as configured."),
@@ -32,13 +38,17 @@ def diagnose(
     catalogue: Annotated[
         list[Path] | None, typer.Option(help="A folder with signatures of your own; may be given again.")
     ] = None,
+    namespace: Annotated[str | None, typer.Option(help="The namespace of a job of Kubernetes.")] = None,
+    show_timeline: Annotated[
+        bool, typer.Option("--timeline", help="Also show all that was found, as it happened.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say why a job stopped: the cause, its evidence, what was rejected, and what to do.
 
-    Kernel logs (dmesg, kern.log, kmsg) count as proof, everything else as what a job says. The answer
-    "none/none" means that nothing in the files was interrupted.
+    Kernel logs, counters and event logs of the node count as proof, and a scheduler's records as its word; everything
+    else is what a job says. The answer "none/none" means that nothing in the files was interrupted.
 
     Exit codes: 0 a cause was found, 2 a file or the configuration is wrong, 3 no cause was found.
     """
@@ -48,73 +58,47 @@ def diagnose(
     from wheeltapper.catalogue import load
     from wheeltapper.diagnosis.advice import advise
     from wheeltapper.diagnosis.diagnose import diagnose as judge
+    from wheeltapper.diagnosis.timeline import timeline
 
     with told("diagnose"):
         settings = configuration.load(config).diagnosis
-        findings = _gather(paths, load([*settings.catalogue_dirs, *(catalogue or [])]))
-    answer = judge(findings, None, window_s=window * 60 if window else settings.window_s)
+        case = _gather(paths, namespace, load([*settings.catalogue_dirs, *(catalogue or [])]))
+    answer = judge(case.findings, case.attempt, window_s=window * 60 if window else settings.window_s)
     action = advise(answer)
-    typer.echo(json.dumps(as_record(answer, action), indent=2) if as_json else as_text(answer, action))
+    events = timeline(case.findings, answer) if show_timeline else ()
+    typer.echo(json.dumps(as_record(answer, action, events), indent=2) if as_json else as_text(answer, action, events))
     if answer.root is None:
         raise typer.Exit(NOT_FOUND)
 
 
-def as_record(answer: Diagnosis, action: Action) -> dict[str, Any]:
-    """Return *answer* as JSON values: the short answer first, the whole diagnosis after it."""
-    from wheeltapper import codec
-    from wheeltapper.diagnosis.advice import nothing_happened
-
-    root = answer.root
-    cause = {"file": root.evidence.file, "line": root.evidence.line} if root else None
-    return {
-        "label": "none/none" if nothing_happened(answer) else answer.label,
-        "action": action.value,
-        "symptom": answer.symptom,
-        "cause": cause,
-        "diagnosis": codec.dump(answer),
-    }
-
-
-def as_text(answer: Diagnosis, action: Action) -> str:
-    """Return *answer* as a person reads it: what, why, on which lines, what else was considered, what to do."""
-    from wheeltapper.diagnosis.advice import nothing_happened
-
-    name = "none/none" if nothing_happened(answer) else f"{answer.label} {answer.detail}".strip()
-    lines = [name, f"  {answer.sentence}"]
-    if answer.chain:
-        lines += ["", "Evidence, from the root to the symptom:"]
-        lines += [f"  {each.evidence.where}: {each.evidence.text[:160]}" for each in answer.chain]
-    if answer.suspects:
-        lines += ["", "Suspects:"]
-        lines += [f"  {_named(each.node, each.gpu, each.rank)}: {each.reason}" for each in answer.suspects]
-    if answer.rejected:
-        lines += ["", "Rejected:"]
-        lines += [f"  {each.label} ({each.where}): {each.reason}" for each in answer.rejected]
-    how_sure = "confirmed by the node" if answer.confirmed else f"confidence {answer.confidence:.1f}"
-    lines += ["", f"Suggested action: {action.value} ({how_sure})"]
-    return "\n".join(lines)
-
-
-def _named(node: str | None, gpu: str | None, rank: int | None) -> str:
-    parts = [node, f"GPU {gpu}" if gpu else None, f"rank {rank}" if rank is not None else None]
-    return " ".join(part for part in parts if part)
-
-
-def _gather(paths: list[Path], catalogue: Catalogue) -> list[Finding]:
+def _gather(paths: list[Path], namespace: str | None, catalogue: Catalogue) -> Case:
+    from wheeltapper.inputs import conclude
     from wheeltapper.scan.inputs import inputs, read, read_stream
 
+    if len(paths) == 1 and not paths[0].exists() and (case := _live(str(paths[0]), namespace, catalogue)):
+        return case
     if Path("-") in paths:
         if len(paths) > 1:
             typer.echo("wheeltapper diagnose: - stands alone: standard input cannot be mixed with files", err=True)
             raise typer.Exit(BAD_INPUT)
-        return list(read_stream(sys.stdin.buffer, "stdin", catalogue))
+        return conclude([read_stream(sys.stdin.buffer, "stdin", catalogue)])
     files = inputs(paths)
+    readings = []
     with _progress(files) as advance:
-        findings: list[Finding] = []
         for each in files:
-            findings += read(each, catalogue)
+            readings.append(read(each, catalogue))
             advance(each)
-    return findings
+    return conclude(readings, [each.name for each in files])
+
+
+def _live(asked: str, namespace: str | None, catalogue: Catalogue) -> Case | None:
+    """Return the case of a job that is *asked* for by id or name; None when that names no job but a path."""
+    from wheeltapper.cli import live
+
+    kind, _, name = asked.partition("/")
+    if kind in {"job", "pytorchjob"} and name:
+        return live.kubernetes_job(name, namespace, catalogue)
+    return live.slurm_job(asked, catalogue) if live.SLURM_ID.match(asked) else None
 
 
 @contextmanager

@@ -142,9 +142,10 @@ def _why_lesser(root: Candidate, lesser: Candidate) -> str:
 
 
 def _suspects(root: Finding, told: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
-    if family(root.label) not in {"hardware", "network"}:
-        return ()
     seen = root.evidence
+    # A resource may be short on every node alike; one device that a check looked at stands out.
+    if family(root.label) not in {"hardware", "network"} and not (seen.source is Source.CHECK and seen.gpu):
+        return ()
     if seen.source is not Source.JOB_LOG and (seen.node or seen.gpu):
         return (Suspect(seen.node, seen.gpu, reason=root.summary),)
     if root.role is Role.SYMPTOM:
