@@ -27,6 +27,9 @@ NVLINK_ECHO_S = 5.0
 BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
+CONTROLLER = "slurmctld."
+"""How the signatures of the controller's own log begin."""
+
 EXPLAINED = frozenset({"scheduler/quota", "scheduler/maintenance"})
 """Why the scheduler ended the job, where it told the job only that it ended it."""
 
@@ -121,8 +124,8 @@ def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Fin
         return number + len(told)  # the same word as a line of the log is better evidence than as a state
     if how_deep is Depth.ENDING and finding.label in EXPLAINED:
         return number - 2 * len(told)
-    if how_deep is Depth.ENDING and finding.evidence.source is Source.SCHEDULER:
-        return number - len(told)  # the job's own log only hears of it
+    if how_deep is Depth.ENDING and finding.signature.startswith(CONTROLLER):
+        return number - len(told)  # logs of jobs and tables of states only repeat it
     if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
         return number - len(told)  # it names a pair of ends; a timeout names nothing
     return number

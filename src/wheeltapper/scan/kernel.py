@@ -136,17 +136,23 @@ def _ctime(text: str, zone: tzinfo | None) -> float | None:
 
 
 def looks_like_kernel(head: bytes) -> bool:
-    """True when nearly all of the first lines of a file, *head*, carry a kernel log's own stamps."""
+    """True when nearly all of the first lines of a file, *head*, carry the stamps of a kernel's or a system's log.
+
+    A system's log counts when the kernel speaks in it at all: the lines of other programs are passed over later.
+    """
     lines = [line for line in head.decode("utf-8", "replace").split("\n")[:40] if line.strip()]
-    stamped = sum(1 for line in lines if _is_stamped(line))
-    return bool(lines) and stamped >= 0.8 * len(lines)
+    speakers = [_speaker(line) for line in lines]
+    stamped = sum(1 for speaker in speakers if speaker is not None)
+    return "kernel" in speakers and stamped >= 0.8 * len(lines)
 
 
 _DMESG_STAMP = re.compile(r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\[ *\+\d+\.\d{6}\] |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]")
 
 
-def _is_stamped(line: str) -> bool:
+def _speaker(line: str) -> str | None:
+    """Return which program wrote *line*, or None when the line has no stamp that tells."""
     if _DMESG_STAMP.match(line) or _CTIME.match(line) or kmsg.parse_record(line):
-        return True
-    sent = _SYSLOG.match(line)
-    return bool(_SYSLOG_TIME.match(line) and sent and sent["tag"] == "kernel")
+        return "kernel"
+    stamp = _ISO.match(line) or _SYSLOG_TIME.match(line)
+    sent = _SYSLOG.match(line[stamp.end() :]) if stamp else None
+    return sent["tag"] if sent else None
