@@ -1,17 +1,17 @@
 """The catalogue ready for use: our own signatures from a cache that proved files leave behind, a site's from its files.
 
 Reading and proving TOML costs a tenth of a second, which people wait for at each command. So what was proved is kept as
-JSON in the user's cache folder, under a digest of the very bytes that were proved.
+JSON in the user's cache folder, under a hash of the very bytes that were proved, as Python keeps compiled modules.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from importlib.util import source_hash
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,7 @@ Named = tuple[str, Signature]
 
 def _own() -> list[Named]:
     texts = [(path.name, path.read_bytes()) for path in sorted(DATA.glob("*.toml"))]
-    digest = hashlib.sha256(repr((FORM, __version__, texts)).encode()).hexdigest()
+    digest = source_hash(repr((FORM, __version__, texts)).encode()).hex()
     cache = _cache()
     known = _recall(cache, digest) if cache else None
     if known is None:

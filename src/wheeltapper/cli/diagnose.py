@@ -1,17 +1,20 @@
-"""``wheeltapper diagnose``: why a job stopped, from files alone. Works anywhere, with no set-up."""
+"""``wheeltapper diagnose``: why a job stopped, from files alone. Works anywhere, with no set-up.
+
+Its arguments are read by argparse, which starts in a tenth of typer's time: this command is run by hand, in loops over
+thousands of jobs, and at the end of each job's own log.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from wheeltapper.cli.answer import as_record, as_text
-from wheeltapper.cli.common import BAD_INPUT, NOT_FOUND, ConfigOption, JsonOption, told
+from wheeltapper.cli.exit_codes import BAD_INPUT, NOT_FOUND
+from wheeltapper.errors import WheeltapperError
 
 if TYPE_CHECKING:
     from wheeltapper.catalogue import Catalogue
@@ -21,54 +24,98 @@ if TYPE_CHECKING:
 PROGRESS_FROM = 32 << 20
 """Bytes of input from which a bar is shown: about half a second of work."""
 
+SUMMARY = "Say why a job stopped: the cause, its evidence, what was rejected, and what to do."
 
-def diagnose(  # noqa: PLR0913, PLR0917 - typer's options
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="PATH...",
-            help="Files and folders of them, or - for standard input; else the id of a Slurm job, or job/NAME and "
-            "pytorchjob/NAME for one of Kubernetes.",
-        ),
-    ],
-    window: Annotated[
-        float | None,
-        typer.Option(min=1.0, help="Minutes before the end in which a node's evidence counts; else as configured."),
-    ] = None,
-    catalogue: Annotated[
-        list[Path] | None, typer.Option(help="A folder with signatures of your own; may be given again.")
-    ] = None,
-    namespace: Annotated[str | None, typer.Option(help="The namespace of a job of Kubernetes.")] = None,
-    show_timeline: Annotated[
-        bool, typer.Option("--timeline", help="Also show all that was found, as it happened.")
-    ] = False,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Say why a job stopped: the cause, its evidence, what was rejected, and what to do.
+_DETAILS = """\
+Kernel logs, counters and event logs of the node count as proof, and a scheduler's
+records as its word; everything else is what a job says. The answer "none/none"
+means that nothing in the files was interrupted.
 
-    Kernel logs, counters and event logs of the node count as proof, and a scheduler's records as its word; everything
-    else is what a job says. The answer "none/none" means that nothing in the files was interrupted.
+exit codes:
+  0  a cause was found
+  2  a file or the configuration is wrong
+  3  no cause was found
+"""
 
-    Exit codes: 0 a cause was found, 2 a file or the configuration is wrong, 3 no cause was found.
-    """
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command with *arguments* and return its exit code."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return _diagnose(asked)
+    except WheeltapperError as error:
+        print(f"wheeltapper diagnose: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wheeltapper diagnose",
+        description=SUMMARY,
+        epilog=_DETAILS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="files and folders of them, or - for standard input; else the id of a Slurm job, or job/NAME and "
+        "pytorchjob/NAME for one of Kubernetes",
+    )
+    add(
+        "--window",
+        type=_minutes,
+        metavar="MINUTES",
+        help="how far before the end a node's evidence counts; else as configured",
+    )
+    add(
+        "--catalogue",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder with signatures of your own; may be given again",
+    )
+    add("--namespace", metavar="NAME", help="the namespace of a job of Kubernetes")
+    add("--timeline", action="store_true", help="also show all that was found, as it happened")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the configuration file; else WHEELTAPPER_CONFIG, else /etc/wheeltapper",
+    )
+    add("--json", action="store_true", help="print JSON for programs instead of text for people")
+    return parser  # fmt: skip
+
+
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not minutes >= 1:
+        raise argparse.ArgumentTypeError("it is at least 1")
+    return minutes
+
+
+def _diagnose(asked: argparse.Namespace) -> int:
     import json
 
-    from wheeltapper import config as configuration
     from wheeltapper.catalogue import load
+    from wheeltapper.cli.answer import as_record, as_text
+    from wheeltapper.cli.settings import diagnosis_settings
     from wheeltapper.diagnosis.advice import advise
-    from wheeltapper.diagnosis.diagnose import diagnose as judge
+    from wheeltapper.diagnosis.diagnose import diagnose
     from wheeltapper.diagnosis.timeline import timeline
 
-    with told("diagnose"):
-        settings = configuration.load(config).diagnosis
-        case = _gather(paths, namespace, load([*settings.catalogue_dirs, *(catalogue or [])]))
-    answer = judge(case.findings, case.attempt, window_s=window * 60 if window else settings.window_s)
+    settings = diagnosis_settings(asked.config)
+    case = _gather(asked.paths, asked.namespace, load([*settings.catalogue_dirs, *asked.catalogue]))
+    window_s = asked.window * 60 if asked.window else settings.window_s
+    answer = diagnose(case.findings, case.attempt, window_s=window_s)
     action = advise(answer)
-    events = timeline(case.findings, answer) if show_timeline else ()
-    typer.echo(json.dumps(as_record(answer, action, events), indent=2) if as_json else as_text(answer, action, events))
-    if answer.root is None:
-        raise typer.Exit(NOT_FOUND)
+    events = timeline(case.findings, answer) if asked.timeline else ()
+    print(json.dumps(as_record(answer, action, events), indent=2) if asked.json else as_text(answer, action, events))
+    return NOT_FOUND if answer.root is None else 0
 
 
 def _gather(paths: list[Path], namespace: str | None, catalogue: Catalogue) -> Case:
@@ -79,8 +126,7 @@ def _gather(paths: list[Path], namespace: str | None, catalogue: Catalogue) -> C
         return case
     if Path("-") in paths:
         if len(paths) > 1:
-            typer.echo("wheeltapper diagnose: - stands alone: standard input cannot be mixed with files", err=True)
-            raise typer.Exit(BAD_INPUT)
+            raise WheeltapperError("- stands alone: standard input cannot be mixed with files")
         return conclude([read_stream(sys.stdin.buffer, "stdin", catalogue)])
     files = inputs(paths)
     readings = []
@@ -117,4 +163,4 @@ def _progress(files: list[Input]) -> Iterator[Callable[[Input], None]]:
 
 
 if __name__ == "__main__":
-    typer.run(diagnose)
+    sys.exit(main(sys.argv[1:]))
