@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 from wheeltapper.catalogue import Catalogue
@@ -62,20 +61,22 @@ def kubernetes_job(name: str, namespace: str | None, catalogue: Catalogue) -> Ca
     where = ["-n", namespace] if namespace else []
     owner = _said("kubectl", "get", _JOB_KINDS, name, "--ignore-not-found", "-o", "json", *where)
     pods = [_said("kubectl", "get", "pods", "-l", f"{label}={name}", "-o", "json", *where) for label in _JOB_LABELS]
-    if not owner and not any(map(_pod_names, pods)):
+    if not any(_names(text) for text in (owner, *pods)):
         raise SchedulerError(f"Kubernetes knows no job {name} here; name its namespace with --namespace")
     events = _said("kubectl", "get", "events", "-o", "json", *where)
     texts = [("job.json", owner), ("pods.json", pods[0]), ("pods-batch.json", pods[1]), ("events.json", events)]
     readings = [_of_text(title, text, catalogue) for title, text in texts if text]
-    for pod in dict.fromkeys(each for text in pods for each in _pod_names(text)):
+    for pod in dict.fromkeys(each for text in pods for each in _names(text)):
         log = _said("kubectl", "logs", pod, "--all-containers", "--timestamps", *where)
         readings.append(_of_text(f"{pod}.log", log, catalogue))
     return conclude(readings)
 
 
-def _pod_names(text: str) -> Iterator[str]:
-    for pod in json.loads(text).get("items", []) if text else []:
-        yield pod["metadata"]["name"]
+def _names(text: str) -> list[str]:
+    """Return the names of the objects in what kubectl printed, one object or a list of them."""
+    content = json.loads(text) if text.strip() else {}
+    members = content.get("items", [content] if content else [])
+    return [each["metadata"]["name"] for each in members]
 
 
 def _of_text(name: str, text: str, catalogue: Catalogue) -> Reading:

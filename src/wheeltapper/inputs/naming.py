@@ -64,9 +64,9 @@ def node_in_name(name: str) -> str | None:
         base = _EXTENSION.sub("", base)
     # Only folders that belong to what was handed over: an absolute path leads through a machine's own.
     for part in (base, *(() if name.startswith("/") else folders)):
-        node = _without_known_words(part)
-        if is_node(node) and not _NO_NODE.match(node):
-            return node.partition(".")[0]
+        for node in _without_known_words(part).split("."):
+            if is_node(node) and not _NO_NODE.match(node):
+                return node
     return None
 
 

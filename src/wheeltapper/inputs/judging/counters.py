@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 
 from wheeltapper.evidence import Disposition, Finding, Role
 from wheeltapper.inputs.model import Rule, Sample
@@ -74,7 +73,7 @@ WATCHED: Mapping[tuple[str, str], Watch] = {
     ("aer", "fatal"): Watch(PCIE),
 }
 
-_LATER = re.compile(r"(?:^|[._-])(?:after|post|end|last|now|epilog)(?:[._-]|$)")
+_LATER = re.compile(r"(?:^|[/._-])(?:after|post|end|last|now|epilog)(?:[/._-]|$)")
 
 
 def growths(samples: Iterable[Sample]) -> list[Growth]:
@@ -97,7 +96,7 @@ def growths(samples: Iterable[Sample]) -> list[Growth]:
 def _moment(sample: Sample) -> tuple[bool, float, str, int]:
     seen = sample.seen
     file = seen.file or ""
-    return bool(_LATER.search(PurePath(file).name)), seen.at or 0.0, file, seen.line or 0
+    return bool(_LATER.search(file)), seen.at or 0.0, file, seen.line or 0
 
 
 def judge(grown: Sequence[Growth]) -> list[Finding]:
