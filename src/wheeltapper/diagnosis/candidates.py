@@ -27,6 +27,9 @@ NVLINK_ECHO_S = 5.0
 BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
+BROKEN = frozenset({"python.connection", "nccl.system_error"})
+"""Connections that broke without naming the other end: the weakest of all symptoms."""
+
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
 
@@ -117,7 +120,7 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
 
 
 def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Finding]) -> int:
-    """Return the place of *finding* among those of its depth: its place in the story, with three exceptions."""
+    """Return the place of *finding* among those of its depth: its place in the story, with a few exceptions."""
     if how_deep is Depth.CONVICTED and _is_link_echo(finding, told):
         return number + len(told)
     if how_deep is Depth.ENDING and finding.evidence.line is None:
@@ -128,6 +131,8 @@ def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Fin
         return number - len(told)  # logs of jobs and tables of states only repeat it
     if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
         return number - len(told)  # it names a pair of ends; a timeout names nothing
+    if how_deep is Depth.SYMPTOM and finding.signature in BROKEN:
+        return number + len(told)  # somebody else's end broke it
     return number
 
 
