@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tests.unit.inputs.given import of
-from wheeltapper.diagnosis.advice import advise
+from wheeltapper.diagnosis.advice import advise, nothing_happened
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.diagnosis.model import Diagnosis
 
@@ -79,3 +79,25 @@ def test_without_heat_in_time_it_is_a_timeout_at_low_confidence_that_names_the_s
     assert answer.confidence <= 0.3
     assert [each.rank for each in answer.suspects] == [SILENT]
     assert not answer.confirmed
+
+
+def test_heat_ends_no_program_by_itself():
+    files = {
+        "slurm-77.out": "2026-03-14 02:29:00 step 1\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n",
+        "nvidia-smi-q.n17.txt": SMI.format(when=END - timedelta(minutes=12), degrees=92, slowdown="Active"),
+    }
+    found = of(files)
+    answer = diagnose(found.findings, None, window_s=1800)
+    assert answer.label == "software/oom"
+    assert [each.label for each in answer.rejected] == ["hardware/thermal"]
+
+
+def test_what_a_completed_job_lived_through_interrupted_nothing():
+    record = "JobID|State|ExitCode|NodeList\n77|COMPLETED|0:0|n17\n"
+    warm = SMI.format(when=END - timedelta(minutes=12), degrees=60, slowdown="Active")
+    found = of({"sacct.txt": record, "slurm-77.out": log(), "nvidia-smi-q.n17.txt": warm})
+    answer = diagnose(found.findings, found.attempt, window_s=1800)
+    assert nothing_happened(answer)
+    hot = SMI.format(when=END - timedelta(minutes=12), degrees=92, slowdown="Active")
+    found = of({"sacct.txt": record, "slurm-77.out": log(), "nvidia-smi-q.n17.txt": hot})
+    assert diagnose(found.findings, found.attempt, window_s=1800).label == "hardware/thermal"

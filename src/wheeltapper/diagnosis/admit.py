@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wheeltapper.attempt import Attempt
+from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Finding, Role, Source
 
@@ -123,6 +123,8 @@ def _earlier_lines(findings: Iterable[Finding], attempt: Attempt | None) -> dict
 def _objection(finding: Finding, scene: _Scene) -> str | None:
     if finding.signature == HEARSAY:
         return "a job's log quotes the kernel, and anyone can write that; only the kernel's own log counts"
+    if _was_survived(finding, scene.attempt):
+        return "the scheduler counts the job as completed, so nothing of this interrupted it"
     if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
         return (
             _wrong_node(finding, scene)
@@ -136,6 +138,16 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
     if (finding.evidence.line or 0) <= scene.earlier.get(finding.evidence.file or "", -1):
         return "the log was continued, and this line is of an earlier attempt"
     return None
+
+
+def _was_survived(finding: Finding, attempt: Attempt | None) -> bool:
+    """True for what a job that completed has lived through: all but proven faults and failures that its log tells.
+
+    A script may hide its program's exit code, so a failure in the log is believed before the state.
+    """
+    if attempt is None or attempt.ending is not Ending.COMPLETED or finding.convicts:
+        return False
+    return finding.role is not Role.ROOT or finding.evidence.source is not Source.JOB_LOG
 
 
 def _wrong_node(finding: Finding, scene: _Scene) -> str | None:

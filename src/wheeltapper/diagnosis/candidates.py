@@ -33,6 +33,17 @@ BROKEN = frozenset({"python.connection", "nccl.system_error"})
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
 
+SLOWING = frozenset(
+    {
+        "hardware/thermal",
+        "hardware/power",
+        "resource/cpu_throttle",
+        "resource/memory_bandwidth",
+        "resource/pcie_bandwidth",
+    }
+)
+"""What a check of the node finds and what makes ranks late, but ends no program by itself."""
+
 EXPLAINED = frozenset({"scheduler/quota", "scheduler/maintenance"})
 """Why the scheduler ended the job, where it told the job only that it ended it."""
 
@@ -66,6 +77,8 @@ class _Scene:
     failed_at: float | None
     """When the job first said that something failed."""
     otherwise_explained: bool
+    failed_by_itself: bool
+    """The job's log says plainly what went wrong, and no collective ran into its timeout."""
 
 
 def ending(attempt: Attempt | None) -> tuple[Finding, ...]:
@@ -116,6 +129,11 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         exceptions=Exceptions.of(told),
         failed_at=_failed_at(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
+        failed_by_itself=any(
+            how_deep is Depth.LOG and each.evidence.source is Source.JOB_LOG
+            for each, how_deep in zip(told, depths, strict=True)
+        )
+        and not any(each.label == "network/nccl_timeout" for each in told),
     )
 
 
@@ -156,6 +174,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
+    if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
+        return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
     if how_deep is Depth.EXCEPTION:
         return scene.exceptions.reason_against(finding)
     return None

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from wheeltapper.attempt import Attempt
 from wheeltapper.evidence import Finding, Role, Source
-from wheeltapper.inputs.judging import cgroups, congestion, counters, gpus, recorder
 from wheeltapper.inputs.model import Reading
 
 _SLURM_OUT = re.compile(r"(?:^|/)slurm-(?P<job>\d+)(?:[._]|$)")
@@ -32,14 +31,21 @@ def conclude(readings: Sequence[Reading], names: Iterable[str] = ()) -> Case:
 
 
 def _judged(readings: Sequence[Reading]) -> list[Finding]:
+    """Return what several documents say together; logs alone need no judge to be loaded."""
     samples = [each for reading in readings for each in reading.samples]
+    states = [each for reading in readings for each in reading.gpus]
+    dumps = [each for reading in readings for each in reading.dumps]
+    if not (samples or states or dumps):
+        return []
+    from wheeltapper.inputs.judging import cgroups, congestion, counters, gpus, recorder  # noqa: PLC0415
+
     grown = counters.growths(samples)
     return [
         *counters.judge(grown),
         *congestion.judge(grown),
         *cgroups.judge(samples),
-        *gpus.judge([each for reading in readings for each in reading.gpus]),
-        *recorder.judge([each for reading in readings for each in reading.dumps]),
+        *gpus.judge(states),
+        *recorder.judge(dumps),
     ]
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ClusterShell.NodeSet import NodeSet, NodeSetException
-
 from wheeltapper.attempt import Ending
 from wheeltapper.inputs.model import Rule
 from wheeltapper.scan.text import time_of
@@ -63,6 +61,8 @@ def nodes(text: str) -> tuple[str, ...]:
     """Return the nodes in Slurm's compressed list *text*; none for a list that is empty or cut."""
     if not text or text in {"None", "None assigned", "(null)"} or text.endswith("+"):
         return ()
+    from ClusterShell.NodeSet import NodeSet, NodeSetException  # noqa: PLC0415 - 10 ms, and only records name nodes
+
     try:
         return tuple(NodeSet(text))
     except NodeSetException:
