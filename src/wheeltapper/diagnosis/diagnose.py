@@ -33,6 +33,9 @@ CONFIDENCE: Mapping[Depth, float] = {
 }
 """How sure each kind of evidence makes us; an order, not a measured rate."""
 
+LOUDNESS = (Role.SYMPTOM, Role.CASCADE, Role.ROOT)
+"""From the loudest consequence of a root to the quietest."""
+
 WITNESSES_MAX = 2
 """Confirming findings that the chain shows."""
 
@@ -117,15 +120,23 @@ def _place(finding: Finding) -> tuple[str | None, str | None]:
 
 
 def _loudest(told: Sequence[Finding], root: Finding | None) -> Finding | None:
-    """Return the consequence that people see first: a symptom, else an echo, else a lesser root."""
-    others = [each for each in told if root is None or each.label != root.label]
-    for wanted in (Role.SYMPTOM, Role.CASCADE, Role.ROOT):
-        of_role = [each for each in others if each.role is wanted]
-        # Slurm cancels the step after a failure, too: that says less than any line of the job.
-        of_role.sort(key=lambda each: each.label == UNKNOWN or family(each.label) == "scheduler")
-        if of_role and (wanted is not Role.ROOT or depth(of_role[0]) > Depth.MACHINE):
-            return of_role[0]
-    return None
+    """Return the consequence that people see first: a symptom, else an echo, else a lesser root.
+
+    What has no label says less than what has one, and so does the scheduler's word, which follows every failure.
+    """
+    seen = [each for each in told if (root is None or each.label != root.label) and _is_consequence(each)]
+    return min(
+        seen,
+        key=lambda each: (each.label == UNKNOWN, family(each.label) == "scheduler", LOUDNESS.index(each.role)),
+        default=None,
+    )
+
+
+def _is_consequence(finding: Finding) -> bool:
+    if finding.role is Role.ROOT:
+        how_deep = depth(finding)
+        return how_deep > Depth.MACHINE and how_deep is not Depth.EXCEPTION
+    return finding.role in LOUDNESS
 
 
 def _one_per_label(possible: Sequence[Candidate], known: Label) -> list[Candidate]:
