@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from wheeltapper import defaults
 from wheeltapper.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -20,7 +21,7 @@ if sys.version_info >= (3, 11):
 else:  # pragma: no cover - the same module under its older name
     import tomli as tomllib
 
-DEFAULT_PATH = Path("/etc/wheeltapper/wheeltapper.toml")
+DEFAULT_PATH = defaults.PATH
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -138,12 +139,12 @@ class DiagnosisSection(Section):
     """How the cause is looked for."""
 
     window_s: Seconds = Field(
-        1800.0,
+        defaults.WINDOW_S,
         strict=False,
         description="How far before the end node evidence may lie: the longest common collective timeout (30 minutes).",
     )
     catalogue_dirs: tuple[Path, ...] = Field(
-        (Path("/etc/wheeltapper/catalogue.d"),), strict=False, description="Folders with a site's own signatures."
+        defaults.CATALOGUE_DIRS, strict=False, description="Folders with a site's own signatures."
     )
 
 
@@ -204,7 +205,7 @@ def _explain(error: Any) -> str:
 
 def path(given: Path | None = None) -> Path:
     """Return the file to read: *given*, else ``WHEELTAPPER_CONFIG``, else the default place."""
-    return given or Path(os.environ.get("WHEELTAPPER_CONFIG") or DEFAULT_PATH)
+    return given or Path(os.environ.get(defaults.VARIABLE) or DEFAULT_PATH)
 
 
 def load(given: Path | None = None) -> Config:
@@ -217,7 +218,7 @@ def load(given: Path | None = None) -> Config:
     try:
         text = where.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        if given is None and "WHEELTAPPER_CONFIG" not in os.environ:
+        if given is None and defaults.VARIABLE not in os.environ:
             return Config()
         raise ConfigError(f"{where} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:

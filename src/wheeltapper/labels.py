@@ -32,7 +32,7 @@ ALL: Final[frozenset[str]] = frozenset(f"{family}/{kind}" for family, kinds in K
 UNKNOWN: Final = Label("unknown/unknown")
 
 TRANSIENT: Final[frozenset[str]] = frozenset(
-    {f"network/{kind}" for kind in KINDS["network"] if kind not in {"dns", "topology"}}
+    {f"network/{kind}" for kind in KINDS["network"]}
     | {
         "resource/cpu_throttle",
         "resource/shared_fs_io",

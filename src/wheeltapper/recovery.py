@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from wheeltapper.evidence import Disposition, Finding, Role, Source
+from wheeltapper.nvlink5 import decoded
 
 ADVICE: Final = "nvidia.recovery_action"
 PROBE: Final = "nvidia.probe"
@@ -56,7 +57,7 @@ def heeded(findings: Iterable[Finding]) -> list[Finding]:
     An advice of ``0x0`` takes the disposition from what came before it on that GPU; any other raises it for the
     hardware faults there. An advice with no fault to raise stands for the fault whose own line is lost.
     """
-    ordered = _named(in_order(findings))
+    ordered = _named(in_order(decoded(findings)))
     newest = {_place(each): number for number, each in enumerate(ordered) if each.signature == ADVICE}
     result: list[Finding] = []
     for number, each in enumerate(ordered):

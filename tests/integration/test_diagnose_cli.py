@@ -110,7 +110,7 @@ def test_bad_input_is_exit_code_2_and_one_line(diagnose, tmp_path):
         ([tmp_path / "absent"], b"does not exist"),
         ([tmp_path / "hollow"], b"holds no file"),
         (["-", tmp_path / "log"], b"stands alone"),
-        (["--catalogue", tmp_path, tmp_path / "log"], b"bad.toml: site.x: "),
+        (["--catalogue", tmp_path, tmp_path / "log"], b"bad.toml:1: site.x: "),
     ):
         done = diagnose(*arguments)
         assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (2, b"", 1)

@@ -145,7 +145,7 @@ def test_site_signatures_come_from_their_folder(tmp_path):
     ],
 )
 def test_a_wrong_entry_is_named_with_its_file(wrong, right, told):
-    with pytest.raises(CatalogueError, match=r"^fans\.toml: site\.fan: ") as error:
+    with pytest.raises(CatalogueError, match=r"^fans\.toml:2: site\.fan: ") as error:
         parse(GOOD.replace(right, wrong), "fans.toml")
     assert told in str(error.value)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wheeltapper import catalogue
 from wheeltapper.evidence import EXCERPT_CHARS
 from wheeltapper.scan import scan_file, scan_log
-from wheeltapper.scan.blocks import BLOCK, telling_lines
+from wheeltapper.scan.blocks import BLOCK
 from wheeltapper.scan.finding import KEEP_FIRST
 from wheeltapper.scan.text import without_prefix
 
@@ -125,36 +125,6 @@ def test_a_tail_begins_with_a_whole_line(tmp_path):
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(OSError, match="absent"):
         scan_file(tmp_path / "absent", CATALOGUE)
-
-
-class Trickle:
-    """A pipe that hands out a few bytes at a time."""
-
-    def __init__(self, data: bytes, size: int) -> None:
-        self._data = io.BytesIO(data)
-        self._size = size
-
-    def read(self, size: int, /) -> bytes:
-        return self._data.read(min(size, self._size))
-
-
-def anchors(text: str):
-    position = text.find("xyz")
-    while position >= 0:
-        yield position + 2
-        position = text.find("xyz", position + 1)
-
-
-@given(st.lists(st.sampled_from([b"xyz", b"\n", b"a", b"\r", b"\xff", b"xy", b"z"])), st.integers(1, 9))
-def test_every_telling_line_is_found_once_with_its_place(parts, size):
-    data = b"".join(parts)
-    wanted, offset = [], 0
-    for number, line in enumerate(data.split(b"\n"), start=1):
-        if b"xyz" in line:
-            wanted.append((number, offset, line))
-        offset += len(line) + 1
-    found = [(each.number, each.offset, each.raw) for each in telling_lines(Trickle(data, size), anchors)]
-    assert found == wanted
 
 
 @settings(max_examples=200)

@@ -1,19 +1,15 @@
-"""Reading signatures from TOML: our own from the package, a site's from its folders, all held to the same rules."""
+"""Reading signatures from TOML: our own and a site's are held to the same rules, and to their own examples."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from wheeltapper import labels
-from wheeltapper.catalogue.matching import Catalogue
-from wheeltapper.catalogue.model import Meaning, Signature
+from wheeltapper.catalogue.model import Meaning, Pattern, Signature
 from wheeltapper.errors import CatalogueError
 from wheeltapper.evidence import Disposition, Role, Source
 
@@ -25,6 +21,9 @@ else:  # pragma: no cover - the same module under its older name
 Text = Annotated[str, Field(min_length=1)]
 Anchor = Annotated[str, Field(min_length=3, pattern=r"^[ -~]+$")]
 """ASCII, because blocks are searched as bytes; shorter ones would be found in nearly every line."""
+
+
+_HEADER = re.compile(r"^[ \t]*\[\[\s*signature\s*\]\]", re.MULTILINE)
 
 
 class _Strict(BaseModel):
@@ -59,39 +58,6 @@ class _Entry(_Strict):
     source: Text
 
 
-def load(extra_dirs: Sequence[Path] = ()) -> Catalogue:
-    """Return the catalogue: our own signatures and those in the ``*.toml`` files of *extra_dirs*.
-
-    A folder that does not exist adds nothing. A site's signature may not take the id of another one.
-
-    Raises:
-        CatalogueError: a file cannot be read or an entry is wrong; the message names file and entry.
-    """
-    signatures: list[Signature] = []
-    owners: dict[str, str] = {}
-    for name, text in _texts(extra_dirs):
-        for signature in parse(text, name):
-            for taken in signature.names:
-                if taken in owners:
-                    raise CatalogueError(f"{name}: {taken}: this id is already used in {owners[taken]}")
-                owners[taken] = name
-            signatures.append(signature)
-    return Catalogue(signatures)
-
-
-def _texts(extra_dirs: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    own = resources.files("wheeltapper.catalogue") / "data"
-    for item in sorted(own.iterdir(), key=lambda entry: entry.name):
-        if item.name.endswith(".toml"):
-            yield item.name, item.read_text(encoding="utf-8")
-    for folder in extra_dirs:
-        for path in sorted(folder.glob("*.toml")):
-            try:
-                yield str(path), path.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise CatalogueError(f"{path} cannot be read: {error}") from error
-
-
 def parse(text: str, name: str) -> tuple[Signature, ...]:
     """Return the signatures in the TOML *text*; *name* is the file's name in errors.
 
@@ -105,12 +71,14 @@ def parse(text: str, name: str) -> tuple[Signature, ...]:
     entries = content.pop("signature", [])
     if content or not isinstance(entries, list):
         raise CatalogueError(f"{name}: a file holds [[signature]] tables and nothing else")
-    return tuple(_signature(entry, number, name) for number, entry in enumerate(entries, start=1))
+    lines = [text.count("\n", 0, found.start()) + 1 for found in _HEADER.finditer(text)]
+    if len(lines) != len(entries):
+        raise CatalogueError(f"{name}: signatures are written as [[signature]] tables, one header on a line each")
+    return tuple(_signature(entry, f"{name}:{line}") for line, entry in zip(lines, entries, strict=True))
 
 
-def _signature(raw: Any, number: int, name: str) -> Signature:
-    title = raw.get("id", f"entry {number}") if isinstance(raw, dict) else f"entry {number}"
-    where = f"{name}: {title}"
+def _signature(raw: dict[str, Any], place: str) -> Signature:
+    where = f"{place}: {raw['id']}" if "id" in raw else place
     try:
         entry = _Entry.model_validate(raw)
     except ValidationError as error:
@@ -133,7 +101,7 @@ def _build(entry: _Entry) -> Signature:
         meaning=Meaning(labels.label(entry.label), entry.role, entry.disposition, entry.summary),
         sources=frozenset(entry.sources),
         anchors=entry.anchors,
-        pattern=re.compile(entry.pattern or anywhere),
+        pattern=Pattern(entry.pattern or anywhere),
         detail=entry.detail,
         key=entry.key,
         rows={
@@ -152,7 +120,7 @@ def _prove(signature: Signature) -> None:
     """Hold *signature* to its own examples; raise ``ValueError`` for one that does not behave."""
     if bool(signature.key) != bool(signature.rows):
         raise ValueError("key and rows belong together")
-    if signature.key and signature.key not in signature.pattern.groupindex:
+    if signature.key and signature.key not in signature.pattern.compiled.groupindex:
         raise ValueError(f"the pattern has no group named {signature.key!r}")
     for line in signature.examples:
         if not any(anchor in line for anchor in signature.anchors):

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 import ahocorasick
 
+from wheeltapper.catalogue.engines import AhoCorasick, Engine, EngineOf, fastest
 from wheeltapper.catalogue.model import Match, Signature
 from wheeltapper.evidence import Source
 
+LARGE = 1 << 16
+"""Bytes of a block from which the fastest engine pays: it takes milliseconds to start."""
+
+COLOUR = b"\x1b["
+"""A colour may stand in the middle of an anchor: lines with one are read after it was taken out."""
+
 
 class Catalogue:
-    """All signatures, ready to match. Immutable, and safe to use on both sides of a fork."""
+    """All signatures, ready to match. What it says never changes; it is safe to use on both sides of a fork."""
 
-    def __init__(self, signatures: Iterable[Signature]) -> None:
-        """Index *signatures* by source and anchor; their order is the order of the matches."""
+    def __init__(self, signatures: Iterable[Signature], engine: EngineOf | None = None) -> None:
+        """Index *signatures* by source and anchor; their order is the order of the matches.
+
+        *engine* searches blocks of every size; without it the size of a block decides.
+        """
         self.signatures = tuple(signatures)
-        self._anchors = {source: self._index(source) for source in Source}
+        self._engine = engine
+        self._engines: dict[tuple[Source, bool], Engine] = {}
+        self._anchors: dict[Source, ahocorasick.Automaton] = {}
 
-    def _index(self, source: Source) -> ahocorasick.Automaton:
-        owners: dict[str, list[int]] = {}
-        for number, signature in enumerate(self.signatures):
-            if source in signature.sources:
-                for anchor in signature.anchors:
-                    owners.setdefault(anchor, []).append(number)
-        automaton = ahocorasick.Automaton()
-        for anchor, numbers in owners.items():
-            automaton.add_word(anchor, tuple(numbers))
-        if owners:
-            automaton.make_automaton()
-        return automaton
+    def positions(self, block: bytes, source: Source) -> Sequence[int]:
+        """Return in rising order where in *block* something ends for which its line must be read.
 
-    def positions(self, text: str, source: Source) -> Iterator[int]:
-        """Yield where in *text* an anchor ends: cheap enough to ask of whole blocks."""
-        anchors = self._anchors[source]
-        if anchors:
-            for end, _numbers in anchors.iter(text):
-                yield end
+        Cheap enough to ask of gigabytes. Every line in which :meth:`match` finds something holds a position.
+        """
+        large = len(block) >= LARGE
+        engine = self._engines.get((source, large))
+        if engine is None:
+            kind = self._engine or (fastest() if large else AhoCorasick)
+            engine = self._engines[source, large] = kind([*map(str.encode, self._owners(source)), COLOUR])
+        return engine.ends(block)
 
     def match(self, text: str, source: Source) -> tuple[Match, ...]:
         """Return what the catalogue says of one line of *source*, in the catalogue's order."""
-        anchors = self._anchors[source]
+        anchors = self._automaton(source)
         if not anchors:
             return ()
         candidates = {number for _end, numbers in anchors.iter(text) for number in numbers}
@@ -58,3 +62,22 @@ class Catalogue:
             for signature, match in found
             if signature.id not in silenced and not (signature.generic and some_special)
         )
+
+    def _owners(self, source: Source) -> dict[str, tuple[int, ...]]:
+        owners: dict[str, tuple[int, ...]] = {}
+        for number, signature in enumerate(self.signatures):
+            if source in signature.sources:
+                for anchor in signature.anchors:
+                    owners[anchor] = (*owners.get(anchor, ()), number)
+        return owners
+
+    def _automaton(self, source: Source) -> ahocorasick.Automaton:
+        automaton = self._anchors.get(source)
+        if automaton is None:
+            automaton = ahocorasick.Automaton()
+            for anchor, numbers in self._owners(source).items():
+                automaton.add_word(anchor, numbers)
+            if automaton:
+                automaton.make_automaton()
+            self._anchors[source] = automaton
+        return automaton

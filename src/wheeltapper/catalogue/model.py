@@ -20,6 +20,24 @@ class Meaning:
     summary: str
 
 
+class Pattern:
+    """A regular expression that is compiled when it is first asked: most are not, and compiling takes longest."""
+
+    __slots__ = ("_compiled", "pattern")
+
+    def __init__(self, pattern: str) -> None:
+        """Take *pattern* as it is written."""
+        self.pattern = pattern
+        self._compiled: re.Pattern[str] | None = None
+
+    @property
+    def compiled(self) -> re.Pattern[str]:
+        """The expression itself; ``re.error`` when there is none."""
+        if self._compiled is None:
+            self._compiled = re.compile(self.pattern)
+        return self._compiled
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """A rule of the catalogue.
@@ -34,7 +52,7 @@ class Signature:
     meaning: Meaning
     sources: frozenset[Source]
     anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    pattern: Pattern
     detail: str = ""
     key: str | None = None
     rows: Mapping[str, Meaning] = field(default_factory=dict)
@@ -51,7 +69,7 @@ class Signature:
 
     def match(self, text: str) -> Match | None:
         """Return what this signature says of *text*, or None."""
-        found = self.pattern.search(text)
+        found = self.pattern.compiled.search(text)
         if not found:
             return None
         fields = {name: value for name, value in found.groupdict().items() if value is not None}

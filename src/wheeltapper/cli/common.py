@@ -9,18 +9,16 @@ from typing import Annotated
 
 import typer
 
+from wheeltapper.cli.exit_codes import BAD_INPUT, NOT_FOUND
 from wheeltapper.errors import WheeltapperError
+
+__all__ = ["BAD_INPUT", "NOT_FOUND", "ConfigOption", "JsonOption", "told"]
 
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", help="The configuration file; else WHEELTAPPER_CONFIG, else /etc/wheeltapper."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text for people.")]
-
-BAD_INPUT = 2
-"""Exit code for input, configuration or files that are wrong."""
-NOT_FOUND = 3
-"""Exit code when there is no answer: no such job, no cause found."""
 
 
 @contextmanager

@@ -1,120 +1,150 @@
-"""``wheeltapper diagnose``: why a job stopped, from log files alone. Works anywhere, with no set-up."""
+"""``wheeltapper diagnose``: why a job stopped, from files alone. Works anywhere, with no set-up.
+
+Its arguments are read by argparse, which starts in a tenth of typer's time: this command is run by hand, in loops over
+thousands of jobs, and at the end of each job's own log.
+"""
 
 from __future__ import annotations
 
+import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
-import typer
-
-from wheeltapper.cli.common import BAD_INPUT, NOT_FOUND, ConfigOption, JsonOption, told
+from wheeltapper.cli.exit_codes import BAD_INPUT, NOT_FOUND
+from wheeltapper.errors import WheeltapperError
 
 if TYPE_CHECKING:
     from wheeltapper.catalogue import Catalogue
-    from wheeltapper.diagnosis.advice import Action
-    from wheeltapper.diagnosis.model import Diagnosis
-    from wheeltapper.evidence import Finding
+    from wheeltapper.inputs import Case
     from wheeltapper.scan.inputs import Input
 
 PROGRESS_FROM = 32 << 20
 """Bytes of input from which a bar is shown: about half a second of work."""
 
+SUMMARY = "Say why a job stopped: the cause, its evidence, what was rejected, and what to do."
 
-def diagnose(
-    paths: Annotated[list[Path], typer.Argument(help="Log files and folders of them; - reads standard input.")],
-    window: Annotated[
-        float | None,
-        typer.Option(min=1.0, help="Minutes before the end in which a node's evidence counts; else as configured."),
-    ] = None,
-    catalogue: Annotated[
-        list[Path] | None, typer.Option(help="A folder with signatures of your own; may be given again.")
-    ] = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Say why a job stopped: the cause, its evidence, what was rejected, and what to do.
+_DETAILS = """\
+Kernel logs, counters and event logs of the node count as proof, and a scheduler's
+records as its word; everything else is what a job says. The answer "none/none"
+means that nothing in the files was interrupted.
 
-    Kernel logs (dmesg, kern.log, kmsg) count as proof, everything else as what a job says. The answer
-    "none/none" means that nothing in the files was interrupted.
+exit codes:
+  0  a cause was found
+  2  a file or the configuration is wrong
+  3  no cause was found
+"""
 
-    Exit codes: 0 a cause was found, 2 a file or the configuration is wrong, 3 no cause was found.
-    """
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command with *arguments* and return its exit code."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return _diagnose(asked)
+    except WheeltapperError as error:
+        print(f"wheeltapper diagnose: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="wheeltapper diagnose",
+        description=SUMMARY,
+        epilog=_DETAILS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="PATH",
+        help="files and folders of them, or - for standard input; else the id of a Slurm job, or job/NAME and "
+        "pytorchjob/NAME for one of Kubernetes",
+    )
+    add(
+        "--window",
+        type=_minutes,
+        metavar="MINUTES",
+        help="how far before the end a node's evidence counts; else as configured",
+    )
+    add(
+        "--catalogue",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="a folder with signatures of your own; may be given again",
+    )
+    add("--namespace", metavar="NAME", help="the namespace of a job of Kubernetes")
+    add("--timeline", action="store_true", help="also show all that was found, as it happened")
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="the configuration file; else WHEELTAPPER_CONFIG, else /etc/wheeltapper",
+    )
+    add("--json", action="store_true", help="print JSON for programs instead of text for people")
+    return parser  # fmt: skip
+
+
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not minutes >= 1:
+        raise argparse.ArgumentTypeError("it is at least 1")
+    return minutes
+
+
+def _diagnose(asked: argparse.Namespace) -> int:
     import json
 
-    from wheeltapper import config as configuration
     from wheeltapper.catalogue import load
+    from wheeltapper.cli.answer import as_record, as_text
+    from wheeltapper.cli.settings import diagnosis_settings
     from wheeltapper.diagnosis.advice import advise
-    from wheeltapper.diagnosis.diagnose import diagnose as judge
+    from wheeltapper.diagnosis.diagnose import diagnose
+    from wheeltapper.diagnosis.timeline import timeline
 
-    with told("diagnose"):
-        settings = configuration.load(config).diagnosis
-        findings = _gather(paths, load([*settings.catalogue_dirs, *(catalogue or [])]))
-    answer = judge(findings, None, window_s=window * 60 if window else settings.window_s)
+    settings = diagnosis_settings(asked.config)
+    case = _gather(asked.paths, asked.namespace, load([*settings.catalogue_dirs, *asked.catalogue]))
+    window_s = asked.window * 60 if asked.window else settings.window_s
+    answer = diagnose(case.findings, case.attempt, window_s=window_s)
     action = advise(answer)
-    typer.echo(json.dumps(as_record(answer, action), indent=2) if as_json else as_text(answer, action))
-    if answer.root is None:
-        raise typer.Exit(NOT_FOUND)
+    events = timeline(case.findings, answer) if asked.timeline else ()
+    print(json.dumps(as_record(answer, action, events), indent=2) if asked.json else as_text(answer, action, events))
+    return NOT_FOUND if answer.root is None else 0
 
 
-def as_record(answer: Diagnosis, action: Action) -> dict[str, Any]:
-    """Return *answer* as JSON values: the short answer first, the whole diagnosis after it."""
-    from wheeltapper import codec
-    from wheeltapper.diagnosis.advice import nothing_happened
-
-    root = answer.root
-    cause = {"file": root.evidence.file, "line": root.evidence.line} if root else None
-    return {
-        "label": "none/none" if nothing_happened(answer) else answer.label,
-        "action": action.value,
-        "symptom": answer.symptom,
-        "cause": cause,
-        "diagnosis": codec.dump(answer),
-    }
-
-
-def as_text(answer: Diagnosis, action: Action) -> str:
-    """Return *answer* as a person reads it: what, why, on which lines, what else was considered, what to do."""
-    from wheeltapper.diagnosis.advice import nothing_happened
-
-    name = "none/none" if nothing_happened(answer) else f"{answer.label} {answer.detail}".strip()
-    lines = [name, f"  {answer.sentence}"]
-    if answer.chain:
-        lines += ["", "Evidence, from the root to the symptom:"]
-        lines += [f"  {each.evidence.where}: {each.evidence.text[:160]}" for each in answer.chain]
-    if answer.suspects:
-        lines += ["", "Suspects:"]
-        lines += [f"  {_named(each.node, each.gpu, each.rank)}: {each.reason}" for each in answer.suspects]
-    if answer.rejected:
-        lines += ["", "Rejected:"]
-        lines += [f"  {each.label} ({each.where}): {each.reason}" for each in answer.rejected]
-    how_sure = "confirmed by the node" if answer.confirmed else f"confidence {answer.confidence:.1f}"
-    lines += ["", f"Suggested action: {action.value} ({how_sure})"]
-    return "\n".join(lines)
-
-
-def _named(node: str | None, gpu: str | None, rank: int | None) -> str:
-    parts = [node, f"GPU {gpu}" if gpu else None, f"rank {rank}" if rank is not None else None]
-    return " ".join(part for part in parts if part)
-
-
-def _gather(paths: list[Path], catalogue: Catalogue) -> list[Finding]:
+def _gather(paths: list[Path], namespace: str | None, catalogue: Catalogue) -> Case:
+    from wheeltapper.inputs import conclude
     from wheeltapper.scan.inputs import inputs, read, read_stream
 
+    if len(paths) == 1 and not paths[0].exists() and (case := _live(str(paths[0]), namespace, catalogue)):
+        return case
     if Path("-") in paths:
         if len(paths) > 1:
-            typer.echo("wheeltapper diagnose: - stands alone: standard input cannot be mixed with files", err=True)
-            raise typer.Exit(BAD_INPUT)
-        return list(read_stream(sys.stdin.buffer, "stdin", catalogue))
+            raise WheeltapperError("- stands alone: standard input cannot be mixed with files")
+        return conclude([read_stream(sys.stdin.buffer, "stdin", catalogue)])
     files = inputs(paths)
+    readings = []
     with _progress(files) as advance:
-        findings: list[Finding] = []
         for each in files:
-            findings += read(each, catalogue)
+            readings.append(read(each, catalogue))
             advance(each)
-    return findings
+    return conclude(readings, [each.name for each in files])
+
+
+def _live(asked: str, namespace: str | None, catalogue: Catalogue) -> Case | None:
+    """Return the case of a job that is *asked* for by id or name; None when that names no job but a path."""
+    from wheeltapper.cli import live
+
+    kind, _, name = asked.partition("/")
+    if kind in {"job", "pytorchjob"} and name:
+        return live.kubernetes_job(name, namespace, catalogue)
+    return live.slurm_job(asked, catalogue) if live.SLURM_ID.match(asked) else None
 
 
 @contextmanager
@@ -133,4 +163,4 @@ def _progress(files: list[Input]) -> Iterator[Callable[[Input], None]]:
 
 
 if __name__ == "__main__":
-    typer.run(diagnose)
+    sys.exit(main(sys.argv[1:]))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from wheeltapper.attempt import Attempt
+from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Finding, Role, Source
 
@@ -40,6 +40,8 @@ class _Scene:
     job_gpus: Mapping[str, tuple[str, ...]]
     boots: Mapping[_Log, str]
     earlier: Mapping[str, int]
+    job: str | None
+    """The job's id: the scheduler's word for it, or the only one that the logs name."""
 
 
 def admit(
@@ -47,7 +49,13 @@ def admit(
 ) -> Admitted:
     """Return which of *findings* may speak about *attempt*."""
     scene = _Scene(
-        attempt, _end(findings, attempt), window_s, job_gpus, _newest_boots(findings), _earlier_lines(findings, attempt)
+        attempt,
+        _end(findings, attempt),
+        max(window_s, _longest_wait(findings) + SKEW_S),
+        job_gpus,
+        _newest_boots(findings),
+        _earlier_lines(findings, attempt),
+        _job(findings, attempt),
     )
     admitted: list[Finding] = []
     rejected: dict[tuple[str, str | None, str | None, str], Rejected] = {}
@@ -67,6 +75,22 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
         return attempt.end
     logged = [each.evidence.at for each in findings if each.evidence.source is Source.JOB_LOG and each.evidence.at]
     return max(logged, default=None)
+
+
+def _longest_wait(findings: Iterable[Finding]) -> float:
+    """Return how many seconds the slowest timeout waited before it spoke: what it waited for is at least that old."""
+    return max((float(each.fields["ran_ms"]) / 1000 for each in findings if "ran_ms" in each.fields), default=0.0)
+
+
+def _job(findings: Iterable[Finding], attempt: Attempt | None) -> str | None:
+    if attempt is not None:
+        return attempt.job
+    named = {
+        each.fields["id"].partition(".")[0]
+        for each in findings
+        if "id" in each.fields and each.evidence.source is Source.JOB_LOG
+    }
+    return named.pop() if len(named) == 1 else None
 
 
 def _newest_boots(findings: Iterable[Finding]) -> dict[_Log, str]:
@@ -99,6 +123,8 @@ def _earlier_lines(findings: Iterable[Finding], attempt: Attempt | None) -> dict
 def _objection(finding: Finding, scene: _Scene) -> str | None:
     if finding.signature == HEARSAY:
         return "a job's log quotes the kernel, and anyone can write that; only the kernel's own log counts"
+    if _was_survived(finding, scene.attempt):
+        return "the scheduler counts the job as completed, so nothing of this interrupted it"
     if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
         return (
             _wrong_node(finding, scene)
@@ -108,10 +134,20 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
             or _wrong_job(finding, scene)
         )
     if finding.evidence.source is Source.SCHEDULER:
-        return _wrong_node(finding, scene)
+        return _wrong_node(finding, scene) or _job_of_another(finding, scene)
     if (finding.evidence.line or 0) <= scene.earlier.get(finding.evidence.file or "", -1):
         return "the log was continued, and this line is of an earlier attempt"
     return None
+
+
+def _was_survived(finding: Finding, attempt: Attempt | None) -> bool:
+    """True for what a job that completed has lived through: all but proven faults and failures that its log tells.
+
+    A script may hide its program's exit code, so a failure in the log is believed before the state.
+    """
+    if attempt is None or attempt.ending is not Ending.COMPLETED or finding.convicts:
+        return False
+    return finding.role is not Role.ROOT or finding.evidence.source is not Source.JOB_LOG
 
 
 def _wrong_node(finding: Finding, scene: _Scene) -> str | None:
@@ -154,6 +190,14 @@ def _wrong_gpu(finding: Finding, scene: _Scene) -> str | None:
     if seen.gpu is None or not mine or seen.gpu in mine:
         return None
     return f"GPU {seen.gpu} is not one of the job's on {seen.node}"
+
+
+def _job_of_another(finding: Finding, scene: _Scene) -> str | None:
+    named = finding.fields.get("job")
+    # A task of an array or of a heterogeneous job may go by another number.
+    if named is None or scene.job is None or not scene.job.isdigit() or named == scene.job:
+        return None
+    return f"it is of job {named}"
 
 
 def _wrong_job(finding: Finding, scene: _Scene) -> str | None:

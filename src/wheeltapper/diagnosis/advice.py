@@ -23,7 +23,7 @@ class Action(str, Enum):
 
 def nothing_happened(diagnosis: Diagnosis) -> bool:
     """True when the evidence holds no sign at all that anything was interrupted."""
-    return diagnosis.label == labels.UNKNOWN and diagnosis.symptom is None
+    return diagnosis.label == labels.UNKNOWN and diagnosis.symptom is None and diagnosis.root is None
 
 
 def advise(diagnosis: Diagnosis) -> Action:

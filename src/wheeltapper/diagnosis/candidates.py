@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
-from wheeltapper.diagnosis.depth import ENDING, Depth, depth
+from wheeltapper.diagnosis.depth import ENDING, WAITS, Depth, depth
+from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
 from wheeltapper.labels import Label, family
@@ -22,6 +23,29 @@ ENDINGS: Mapping[Ending, tuple[str, str]] = {
 
 NVLINK_ECHO_S = 5.0
 """Neighbours of a GPU that dies report their broken links within five seconds."""
+
+BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
+"""Signatures of trouble that passes, and of the line that says that it passed."""
+
+BROKEN = frozenset({"python.connection", "nccl.system_error"})
+"""Connections that broke without naming the other end: the weakest of all symptoms."""
+
+CONTROLLER = "slurmctld."
+"""How the signatures of the controller's own log begin."""
+
+SLOWING = frozenset(
+    {
+        "hardware/thermal",
+        "hardware/power",
+        "resource/cpu_throttle",
+        "resource/memory_bandwidth",
+        "resource/pcie_bandwidth",
+    }
+)
+"""What a check of the node finds and what makes ranks late, but ends no program by itself."""
+
+EXPLAINED = frozenset({"scheduler/quota", "scheduler/maintenance"})
+"""Why the scheduler ended the job, where it told the job only that it ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +73,12 @@ class _Scene:
     ends: Mapping[str, int]
     """For each log the line with which the scheduler began to end the job."""
     waited_for_network: bool
+    exceptions: Exceptions
+    failed_at: float | None
+    """When the job first said that something failed."""
     otherwise_explained: bool
+    failed_by_itself: bool
+    """The job's log says plainly what went wrong, and no collective ran into its timeout."""
 
 
 def ending(attempt: Attempt | None) -> tuple[Finding, ...]:
@@ -97,18 +126,31 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
             each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
             for each in told
         ),
+        exceptions=Exceptions.of(told),
+        failed_at=_failed_at(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
+        failed_by_itself=any(
+            how_deep is Depth.LOG and each.evidence.source is Source.JOB_LOG
+            for each, how_deep in zip(told, depths, strict=True)
+        )
+        and not any(each.label == "network/nccl_timeout" for each in told),
     )
 
 
 def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Finding]) -> int:
-    """Return the place of *finding* among those of its depth: its place in the story, with three exceptions."""
+    """Return the place of *finding* among those of its depth: its place in the story, with a few exceptions."""
     if how_deep is Depth.CONVICTED and _is_link_echo(finding, told):
         return number + len(told)
     if how_deep is Depth.ENDING and finding.evidence.line is None:
         return number + len(told)  # the same word as a line of the log is better evidence than as a state
+    if how_deep is Depth.ENDING and finding.label in EXPLAINED:
+        return number - 2 * len(told)
+    if how_deep is Depth.ENDING and finding.signature.startswith(CONTROLLER):
+        return number - len(told)  # logs of jobs and tables of states only repeat it
     if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
         return number - len(told)  # it names a pair of ends; a timeout names nothing
+    if how_deep is Depth.SYMPTOM and finding.signature in BROKEN:
+        return number + len(told)  # somebody else's end broke it
     return number
 
 
@@ -130,8 +172,12 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "the job was cancelled, and only proven hardware faults weigh more"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
         return "it was written after the scheduler had begun to end the job"
-    if how_deep is Depth.NODE and family(finding.label) == "network":
+    if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
+    if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
+        return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
+    if how_deep is Depth.EXCEPTION:
+        return scene.exceptions.reason_against(finding)
     return None
 
 
@@ -141,6 +187,8 @@ def _is_after_the_end(finding: Finding, scene: _Scene) -> bool:
 
 
 def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:
+    if finding.label in WAITS and _came_back(finding, scene.told, before=scene.failed_at):
+        return "it was over before anything failed"
     if scene.waited_for_network:
         return None
     if scene.otherwise_explained:
@@ -150,11 +198,23 @@ def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:
     return None
 
 
-def _came_back(finding: Finding, told: Sequence[Finding]) -> bool:
+def _came_back(finding: Finding, told: Sequence[Finding], before: float | None = None) -> bool:
     seen = finding.evidence
     return any(
-        each.signature == "link.up"
+        each.signature == BACK.get(finding.signature, "link.up")
         and each.evidence.node == seen.node
+        and each.fields.get("target") == finding.fields.get("target")
         and (each.evidence.sequence or each.evidence.line or 0) > (seen.sequence or seen.line or 0)
+        and (before is None or (each.evidence.at or 0.0) < before)
         for each in told
     )
+
+
+def _failed_at(told: Sequence[Finding]) -> float | None:
+    """Return when the job began to fail: a timeout began to wait as long ago as it says."""
+    moments = [
+        each.evidence.at - float(each.fields.get("ran_ms", 0)) / 1000
+        for each in told
+        if each.evidence.source is Source.JOB_LOG and each.evidence.at is not None and each.role is not Role.BENIGN
+    ]
+    return min(moments, default=None)

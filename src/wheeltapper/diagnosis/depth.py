@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from enum import IntEnum
 
 from wheeltapper import labels
+from wheeltapper.diagnosis.together import PREFIX as INFERRED
 from wheeltapper.evidence import Disposition, Finding, Role, Source
 
 EXCEPTIONS = frozenset({"python.exception", "python.file_missing"})
 """Signatures of an exception that says no more than that the program gave up; many are caught and survived."""
+
+WAITS = frozenset({"resource/shared_fs_io"})
+"""Trouble of a node that passes, and explains an end only when something waited for it."""
 
 ENDING = "ending."
 """How the signature of a scheduler's word for the end begins; there is no line behind it."""
@@ -25,16 +29,18 @@ class Depth(IntEnum):
     LOG = 2
     """The job's log says plainly what went wrong."""
     NODE = 3
-    """The node says that a link went down, or that the application's kernel failed."""
+    """The node says that a link or a file server went away, or that the application's kernel failed."""
     ENDING = 4
     """The scheduler ended the job and says why."""
     EXCEPTION = 5
     """The program gave up."""
-    HINT = 6
+    INFERRED = 6
+    """No line says it, but several together do."""
+    HINT = 7
     """The node was not well, and no more than that."""
-    SYMPTOM = 7
+    SYMPTOM = 8
     """Something failed for a reason that lies elsewhere."""
-    NONE = 8
+    NONE = 9
     """No cause of anything."""
 
 
@@ -46,6 +52,8 @@ def depth(finding: Finding) -> Depth:
         return Depth.SYMPTOM
     if finding.role is not Role.ROOT:
         return Depth.NONE
+    if finding.signature.startswith(INFERRED):
+        return Depth.INFERRED
     if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
         return _on_node(finding)
     if finding.signature.startswith(ENDING):
@@ -59,7 +67,7 @@ def depth(finding: Finding) -> Depth:
 
 def _on_node(finding: Finding) -> Depth:
     family = labels.family(finding.label)
-    if family in {"software", "network"}:
+    if family in {"software", "network"} or finding.label in WAITS:
         return Depth.NODE
     if family == "resource" or finding.label == "hardware/node_down":
         return Depth.MACHINE

@@ -14,6 +14,7 @@ from wheeltapper.diagnosis import silent, words
 from wheeltapper.diagnosis.admit import admit
 from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
 from wheeltapper.diagnosis.depth import Depth, depth, place, story
+from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
 from wheeltapper.evidence import Finding, Role, Source
 from wheeltapper.labels import UNKNOWN, Label, family
@@ -26,10 +27,14 @@ CONFIDENCE: Mapping[Depth, float] = {
     Depth.NODE: 0.6,
     Depth.ENDING: 0.9,
     Depth.EXCEPTION: 0.6,
+    Depth.INFERRED: 0.5,
     Depth.HINT: 0.4,
     Depth.SYMPTOM: 0.3,
 }
 """How sure each kind of evidence makes us; an order, not a measured rate."""
+
+LOUDNESS = (Role.SYMPTOM, Role.CASCADE, Role.ROOT)
+"""From the loudest consequence of a root to the quietest."""
 
 WITNESSES_MAX = 2
 """Confirming findings that the chain shows."""
@@ -53,7 +58,7 @@ def diagnose(
     admitted = admit(sorted(findings, key=place), attempt, window_s, job_gpus or {})
     kernel = heeded(each for each in admitted.findings if each.evidence.source is Source.KERNEL)
     others = [each for each in admitted.findings if each.evidence.source is not Source.KERNEL]
-    told = story([*kernel, *others, *ending(attempt)])
+    told = infer(story([*kernel, *others, *ending(attempt)]))
     possible, set_aside = candidates(told, attempt)
     rejected = (*admitted.rejected, *set_aside)
     if possible:
@@ -115,15 +120,23 @@ def _place(finding: Finding) -> tuple[str | None, str | None]:
 
 
 def _loudest(told: Sequence[Finding], root: Finding | None) -> Finding | None:
-    """Return the consequence that people see first: a symptom, else an echo, else a lesser root."""
-    others = [each for each in told if root is None or each.label != root.label]
-    for wanted in (Role.SYMPTOM, Role.CASCADE, Role.ROOT):
-        of_role = [each for each in others if each.role is wanted]
-        # Slurm cancels the step after a failure, too: that says less than any line of the job.
-        of_role.sort(key=lambda each: each.label == UNKNOWN or family(each.label) == "scheduler")
-        if of_role and (wanted is not Role.ROOT or depth(of_role[0]) > Depth.MACHINE):
-            return of_role[0]
-    return None
+    """Return the consequence that people see first: a symptom, else an echo, else a lesser root.
+
+    What has no label says less than what has one, and so does the scheduler's word, which follows every failure.
+    """
+    seen = [each for each in told if (root is None or each.label != root.label) and _is_consequence(each)]
+    return min(
+        seen,
+        key=lambda each: (each.label == UNKNOWN, family(each.label) == "scheduler", LOUDNESS.index(each.role)),
+        default=None,
+    )
+
+
+def _is_consequence(finding: Finding) -> bool:
+    if finding.role is Role.ROOT:
+        how_deep = depth(finding)
+        return how_deep > Depth.MACHINE and how_deep is not Depth.EXCEPTION
+    return finding.role in LOUDNESS
 
 
 def _one_per_label(possible: Sequence[Candidate], known: Label) -> list[Candidate]:
@@ -140,9 +153,10 @@ def _why_lesser(root: Candidate, lesser: Candidate) -> str:
 
 
 def _suspects(root: Finding, told: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
-    if family(root.label) not in {"hardware", "network"}:
-        return ()
     seen = root.evidence
+    # A resource may be short on every node alike; one device that a check looked at stands out.
+    if family(root.label) not in {"hardware", "network"} and not (seen.source is Source.CHECK and seen.gpu):
+        return ()
     if seen.source is not Source.JOB_LOG and (seen.node or seen.gpu):
         return (Suspect(seen.node, seen.gpu, reason=root.summary),)
     if root.role is Role.SYMPTOM:

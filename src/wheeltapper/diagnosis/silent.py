@@ -20,7 +20,21 @@ def suspects(findings: Sequence[Finding], attempt: Attempt | None) -> tuple[Susp
     """Return whom the network findings among *findings* leave in doubt; empty when nobody stands out."""
     network = [each for each in findings if each.label.startswith("network/")]
     nodes = attempt.nodes if attempt else ()
-    return _accused_peer(network) or _silent_node(network, nodes) or _behind(network) or _silent_ranks(network)
+    return (
+        _recorded(network)
+        or _accused_peer(network)
+        or _silent_node(network, nodes)
+        or _behind(network)
+        or _silent_ranks(network)
+    )
+
+
+def _recorded(network: Sequence[Finding]) -> tuple[Suspect, ...]:
+    """Return the ranks that the flight recorder names: it has seen who never came, all others have only heard."""
+    named = {int(each.fields["silent"]): each for each in network if "silent" in each.fields}
+    return tuple(
+        Suspect(rank=rank, reason=each.fields.get("reason", each.summary)) for rank, each in sorted(named.items())
+    )
 
 
 def _accused_peer(network: Sequence[Finding]) -> tuple[Suspect, ...]:

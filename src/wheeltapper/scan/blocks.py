@@ -1,19 +1,31 @@
-"""Finding the few telling lines of a large stream in constant memory, with their true numbers and offsets."""
+"""Finding the few telling pieces of a large stream in constant memory, with their true numbers and offsets.
+
+A piece is what a terminal shows as one line: it ends at LF or CR. Lines are counted by LF alone, as everywhere else.
+What is found depends on the bytes and never on how they arrive.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
-BLOCK = 1 << 20
-"""Bytes read at a time; also the longest line that is kept whole."""
+BLOCK = 1 << 18
+"""Bytes read at a time: they stay in the processor's cache while they are searched and counted."""
 
-LINE_ENDS = 1 << 16
-"""Bytes kept of a longer line, from each end: progress bars grow one line for hours, and the cause comes last."""
+KEPT = 1 << 16
+"""Bytes kept of either end of a piece that is longer than both: dumps of megabytes have their say at the ends."""
 
 BEFORE = 4096
-"""Bytes before a line that are handed along with it: enough to hold a line that carries the time."""
+"""Bytes before a piece that are handed along with it: enough to hold a line that carries the time."""
+
+BEFORE_LAST = 512
+"""The same for the last of a burst: one of them is held for every rank of the largest jobs."""
+
+LITERAL_MAX = 256
+"""No literal is longer: so much of the past is needed to see one that two reads have parted."""
+
+Ends = Callable[[bytes], Sequence[int]]
+"""Returns in rising order where literals end in a block: the index of the last byte of each."""
 
 
 class Readable(Protocol):
@@ -24,63 +36,160 @@ class Readable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
-    """A line that holds an anchor; ``number`` counts from 1, ``offset`` is its first byte."""
+class Piece(NamedTuple):
+    """A piece that holds a literal; ``number`` and ``offset`` are of its line: counted from 1, and its first byte.
+
+    ``start`` is the first byte of the piece itself.
+    """
 
     raw: bytes
     number: int
     offset: int
+    start: int
     before: bytes
 
 
-def telling_lines(
-    stream: Readable, anchors: Callable[[str], Iterator[int]], *, number: int = 1, offset: int = 0
-) -> Iterator[Telling]:
-    """Yield the lines of *stream* in which *anchors* finds something.
+class Slot:
+    """Keeps the last of the pieces that were put off to it, as the values of a :class:`Piece`."""
 
-    *anchors* returns the position of the last character of each literal that it finds. *number* and *offset* say
-    where the stream begins. A line ends at LF only, as everywhere else.
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.last: tuple[bytes, int, int, int, bytes] | None = None
+
+
+PutOff = Callable[[bytes], "Slot | None"]
+"""Returns None for a piece to be handed out at once, else the slot that keeps it until a later one takes its place."""
+
+
+def telling_pieces(
+    stream: Readable, ends: Ends, put_off: PutOff | None = None, *, number: int = 1, offset: int = 0
+) -> Iterator[Piece]:
+    """Yield the pieces of *stream* in which *ends* finds something, in order, but for those that are *put_off*.
+
+    *number* and *offset* say where the stream begins.
     """
+    search = _Search(ends, put_off or (lambda _raw: None), number, offset)
     rest = b""
-    cut = 0  # bytes left out of the middle of a line that is too long
+    long: _Long | None = None
     while chunk := stream.read(BLOCK):
-        block = rest + chunk
-        end = block.rfind(b"\n") + 1
-        if not end:
-            rest, removed = _shorten(block)
-            cut += removed
-            continue
-        whole, rest = block[:end], block[end:]
-        yield from _in_block(whole, anchors, number, offset, cut)
-        number += whole.count(b"\n")
-        offset += len(whole) + cut
-        rest, cut = _shorten(rest)
-    if rest:
-        yield from _in_block(rest, anchors, number, offset, cut)
+        begin = 0
+        if long or rest:
+            stop = _first_break(chunk)
+            if long:
+                long.add(chunk[:stop], ends)
+            else:
+                rest += chunk[: stop + 1]
+            if stop == len(chunk):
+                long, rest = _grown(long, rest, ends)
+                continue
+            # What two reads have parted is searched by itself: joining whole blocks would copy every byte once more.
+            yield from search.long_piece(long) if long else search.block(rest, 0, len(rest))
+            begin = stop if long else stop + 1
+            long = None
+        end = max(chunk.rfind(b"\n", begin), chunk.rfind(b"\r", begin)) + 1 or begin
+        yield from search.block(chunk, begin, end)
+        long, rest = _grown(None, chunk[end:], ends)
+    if long:
+        yield from search.long_piece(long)
+    yield from search.block(rest, 0, len(rest))
 
 
-def _shorten(line: bytes) -> tuple[bytes, int]:
-    if len(line) <= BLOCK:
-        return line, 0
-    return line[:LINE_ENDS] + line[-LINE_ENDS:], len(line) - 2 * LINE_ENDS
+def _grown(long: _Long | None, rest: bytes, ends: Ends) -> tuple[_Long | None, bytes]:
+    if long is None and len(rest) > 2 * KEPT:
+        return _Long(rest, ends), b""
+    return long, rest
 
 
-def _in_block(
-    block: bytes, anchors: Callable[[str], Iterator[int]], number: int, offset: int, cut: int
-) -> Iterator[Telling]:
-    # Latin-1 gives every byte one character, so that positions in the text are positions in the bytes.
-    counted = done = 0
-    for position in anchors(block.decode("latin-1")):
-        if position < done:
-            continue
-        start = block.rfind(b"\n", 0, position) + 1
-        done = block.find(b"\n", position) + 1 or len(block) + 1
-        number += block.count(b"\n", counted, start)
-        counted = start
-        yield Telling(
-            raw=block[start : done - 1],
-            number=number,
-            offset=offset + start + (cut if start else 0),
-            before=block[max(0, start - BEFORE) : start],
-        )
+def _first_break(chunk: bytes) -> int:
+    newline = chunk.find(b"\n")
+    end = newline if newline >= 0 else len(chunk)
+    back = chunk.find(b"\r", 0, end)
+    return back if back >= 0 else end
+
+
+def _shortened(head: bytes, tail: bytes | None = None) -> bytes:
+    # The line feed keeps the two ends from making up a word between them.
+    return head[:KEPT] + b"\n" + (tail or head)[-KEPT:]
+
+
+class _Long:
+    """A piece too long to be kept whole, while it goes by."""
+
+    def __init__(self, begun: bytes, ends: Ends) -> None:
+        self.head = begun[:KEPT]
+        self.tail = begun[-KEPT:]
+        self.length = len(begun)
+        self.tells = bool(ends(begun))
+
+    def add(self, more: bytes, ends: Ends) -> None:
+        self.tells = self.tells or bool(ends(self.tail[-LITERAL_MAX:] + more))
+        self.tail = (self.tail + more)[-KEPT:]
+        self.length += len(more)
+
+
+class _Search:
+    """Where the search stands: the next byte, the number and first byte of its line, and what stands before it."""
+
+    def __init__(self, ends: Ends, put_off: PutOff, number: int, offset: int) -> None:
+        self._ends = ends
+        self._put_off = put_off
+        self._number = number
+        self._line = offset
+        self._at = offset
+        self._before = b""
+
+    def long_piece(self, long: _Long) -> Iterator[Piece]:
+        """Yield the piece that has gone by, when it tells."""
+        if long.tells:
+            raw = _shortened(long.head, long.tail)
+            yield Piece(raw, self._number, self._line, self._at, self._before)
+        self._at += long.length
+        self._before = long.tail[-BEFORE:]
+
+    def block(self, block: bytes, begin: int, end: int) -> Iterator[Piece]:
+        """Yield the telling pieces in *block* from *begin*, where a piece begins, up to *end*, where one ends."""
+        done = counted = begin
+        number, line, put_off = self._number, self._line, self._put_off
+        at = self._at - begin
+        has_bars = block.find(b"\r", begin, end) >= 0
+        for position in self._ends(block) if end > begin else ():
+            if position < done:
+                continue
+            if position >= end:
+                break
+            floor = done - 1 if done else 0
+            newline = block.rfind(b"\n", floor, position)
+            start = newline + 1 or done
+            if newline >= 0:
+                line, floor = at + start, newline
+            stop = block.find(b"\n", position, end)
+            if stop < 0:
+                stop = end
+            if has_bars:
+                start = block.rfind(b"\r", floor, position) + 1 or start
+                back = block.find(b"\r", position, stop)
+                stop = back if back >= 0 else stop
+            number += block.count(b"\n", counted, start)
+            counted, done = start, stop + 1
+            raw = block[start:stop] if stop - start <= 2 * KEPT else _shortened(block[start:stop])
+            slot = put_off(raw)
+            if slot is None:
+                yield Piece(raw, number, line, at + start, self._text_before(block, begin, start))
+            else:
+                # Not worth a Piece: of a burst's million lines one is looked at.
+                before = block[start - BEFORE_LAST : start] if start - begin >= BEFORE_LAST else None
+                if before is None:
+                    before = self._text_before(block, begin, start)[-BEFORE_LAST:]
+                slot.last = raw, number, line, at + start, before
+        newline = block.rfind(b"\n", begin, end)
+        self._line = at + newline + 1 if newline >= 0 else line
+        self._number = number + block.count(b"\n", counted, end)
+        self._before = self._text_before(block, begin, end)
+        self._at = at + end
+
+    def _text_before(self, block: bytes, begin: int, start: int) -> bytes:
+        if start - begin >= BEFORE:
+            return block[start - BEFORE : start]
+        return (self._before + block[begin:start])[-BEFORE:]

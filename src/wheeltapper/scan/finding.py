@@ -54,8 +54,11 @@ Kind = tuple[str, int | None]
 """A signature and a rank."""
 
 
-def bounded(items: Iterable[T], kind_of: Callable[[T], Kind]) -> Iterator[T]:
-    """Yield *items* without the middle of a burst: the first few of a kind at once, its last one at the end."""
+def bounded(items: Iterable[T], kind_of: Callable[[T], Kind], place_of: Callable[[T], int]) -> Iterator[T]:
+    """Yield *items* without the middle of a burst: the first few of a kind at once, its last one at the end.
+
+    The last one is the one whose *place_of* is the highest, wherever it comes.
+    """
     seen: dict[Kind, int] = {}
     last: dict[Kind, T] = {}
     for each in items:
@@ -65,6 +68,6 @@ def bounded(items: Iterable[T], kind_of: Callable[[T], Kind]) -> Iterator[T]:
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= KEEP_FIRST:
             yield each
-        else:
+        elif kind not in last or place_of(last[kind]) <= place_of(each):
             last[kind] = each
     yield from last.values()

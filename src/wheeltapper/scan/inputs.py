@@ -5,21 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timezone
+from datetime import timezone, tzinfo
 from pathlib import Path
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.errors import WheeltapperError
 from wheeltapper.evidence import Finding, Source
+from wheeltapper.inputs import LARGEST, Document, Reading, reader_for
+from wheeltapper.inputs.naming import node_in_name
 from wheeltapper.scan.blocks import Readable
 from wheeltapper.scan.kernel import looks_like_kernel, scan_kernel_log
 from wheeltapper.scan.log import scan_log
+from wheeltapper.scan.packed import Rejoined, unpacked
 
 HEAD = 4096
 """Bytes from which a file's kind is told."""
 
+_PACKED_NAME = re.compile(r"\.(?:gz|zst|zstd)$")
 _KERNEL_NAME = re.compile(r"^(?:dmesg|kern|kmsg|console)\b|^journal-k\b|\bdmesg\b")
 _SCHEDULER_NAME = re.compile(r"^slurmctld\b")
+_SCHEDULER_LINE = re.compile(
+    rb"^\[\d{4}-\d\d-\d\dT[\d:.]+\] (?:error: Nodes? |Node \S+ now responding|sched[:/]|_slurm_rpc_|"
+    rb"_job_complete: |update_node: |cleanup_completing: |requeue job JobId=|Requeuing JobId=|"
+    rb"slurmctld version |Time limit exhausted for JobId=)"
+)
 _NODE_IN_NAME = re.compile(
     r"^(?:dmesg|kern|kmsg|console|journal-k)[._-](?!(?:log|txt|out)$)(?P<node>[\w-]+?)(?:\.(?:log|txt|out))?$"
 )
@@ -54,41 +63,60 @@ def inputs(paths: Iterable[Path]) -> list[Input]:
     return found
 
 
-def read(given: Input, catalogue: Catalogue) -> list[Finding]:
-    """Return what the file *given* says.
+def read(given: Input, catalogue: Catalogue, zone: tzinfo | None = timezone.utc) -> Reading:
+    """Return what the file *given* says; times without an offset are of *zone*, None being this machine's.
 
     Raises:
         WheeltapperError: it cannot be read.
     """
     try:
         with given.path.open("rb") as stream:
-            return list(read_stream(stream, given.name, catalogue))
+            return read_stream(stream, given.name, catalogue, zone)
     except OSError as error:
         raise WheeltapperError(f"{given.path} cannot be read: {error.strerror}") from error
 
 
-def read_stream(stream: Readable, name: str, catalogue: Catalogue) -> Iterator[Finding]:
-    """Yield what *stream* says; *name* and its first lines tell its kind.
+def read_stream(stream: Readable, name: str, catalogue: Catalogue, zone: tzinfo | None = timezone.utc) -> Reading:
+    """Return what *stream* says; *name* and its first bytes tell its kind.
 
-    A time without an offset counts as UTC, so that the answer is the same on every machine.
+    A time without an offset counts as UTC, so that the answer is the same on every machine, unless a *zone* is given.
     """
-    head = stream.read(HEAD)
-    if is_binary(head):
+    stream = unpacked(stream)
+    head = _up_to(HEAD, stream)
+    reader = reader_for(_PACKED_NAME.sub("", name), head)
+    if reader:
+        head += _up_to(LARGEST + 1 - len(head), stream)
+        if len(head) <= LARGEST:
+            return reader.read(Document(name, head), catalogue)
+    return Reading(findings=tuple(_of_log(Rejoined(head, stream), head, name, catalogue, zone)))
+
+
+def _up_to(size: int, stream: Readable) -> bytes:
+    """Return the next *size* bytes, fewer only at the end: a pipe hands out what it has."""
+    parts = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def _of_log(stream: Readable, head: bytes, name: str, catalogue: Catalogue, zone: tzinfo | None) -> Iterator[Finding]:
+    if is_binary(head[:HEAD]):
         return
-    whole = _Rejoined(head, stream)
-    kind = kind_of(name, head)
+    kind = kind_of(name, head[:HEAD])
     if kind is Source.KERNEL:
-        named = _NODE_IN_NAME.match(Path(name).name)
-        node = named["node"] if named else None
-        yield from scan_kernel_log(whole, catalogue, file=name, node=node, zone=timezone.utc)
+        plain = _PACKED_NAME.sub("", name)
+        named = _NODE_IN_NAME.match(Path(plain).name)
+        node = named["node"] if named else node_in_name(plain)
+        yield from scan_kernel_log(stream, catalogue, file=name, node=node, zone=zone)
     else:
-        yield from scan_log(whole, catalogue, file=name, source=kind, zone=timezone.utc)
+        yield from scan_log(stream, catalogue, file=name, source=kind, zone=zone)
 
 
 def kind_of(name: str, head: bytes) -> Source:
     """Return whose words a file holds, by its *name* and its first bytes."""
     base = Path(name).name
-    if _SCHEDULER_NAME.match(base):
+    if _SCHEDULER_NAME.match(base) or _SCHEDULER_LINE.match(head):
         return Source.SCHEDULER
     if _KERNEL_NAME.search(base) or looks_like_kernel(head):
         return Source.KERNEL
@@ -96,17 +124,5 @@ def kind_of(name: str, head: bytes) -> Source:
 
 
 def is_binary(head: bytes) -> bool:
-    """True for what is no text: compressed logs, checkpoints, databases. A few NUL bytes make no log binary."""
-    return head.startswith((b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")) or head.count(0) > len(head) // 3
-
-
-class _Rejoined:
-    """A stream whose first bytes were read already."""
-
-    def __init__(self, head: bytes, rest: Readable) -> None:
-        self._head = head
-        self._rest = rest
-
-    def read(self, size: int, /) -> bytes:
-        head, self._head = self._head, b""
-        return head or self._rest.read(size)
+    """True for what is no text: archives, checkpoints, databases. A few NUL bytes make no log binary."""
+    return head.startswith(b"PK\x03\x04") or head.count(0) > len(head) // 3

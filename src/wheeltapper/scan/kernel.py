@@ -10,9 +10,9 @@ from datetime import datetime, tzinfo
 from wheeltapper import kmsg
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Evidence, Finding, Source
-from wheeltapper.scan.blocks import Readable, telling_lines
+from wheeltapper.scan.blocks import Readable, telling_pieces
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.text import printable, time_of
 
 BOOT = "kernel.boot"
 """The signature of the line with which a boot begins."""
@@ -52,6 +52,7 @@ def scan_kernel_log(
     yield from bounded(
         _of_saved_log(stream, catalogue, file, node, zone),
         lambda each: (f"{each.signature} {each.evidence.gpu} {each.evidence.boot_id}", None),
+        lambda each: each.evidence.line or 0,
     )
 
 
@@ -59,8 +60,8 @@ def _of_saved_log(
     stream: Readable, catalogue: Catalogue, file: str, node: str | None, zone: tzinfo | None
 ) -> Iterator[Finding]:
     boots = 0
-    for line in telling_lines(stream, lambda text: catalogue.positions(text, Source.KERNEL)):
-        said = parse_line(line.raw.decode("utf-8", "replace").replace("\x00", ""), zone)
+    for line in telling_pieces(stream, lambda block: catalogue.positions(block, Source.KERNEL)):
+        said = parse_line(printable(line.raw), zone)
         if said is None:
             continue
         for match in catalogue.match(said.text, Source.KERNEL):
@@ -135,17 +136,23 @@ def _ctime(text: str, zone: tzinfo | None) -> float | None:
 
 
 def looks_like_kernel(head: bytes) -> bool:
-    """True when nearly all of the first lines of a file, *head*, carry a kernel log's own stamps."""
+    """True when nearly all of the first lines of a file, *head*, carry the stamps of a kernel's or a system's log.
+
+    A system's log counts when the kernel speaks in it at all: the lines of other programs are passed over later.
+    """
     lines = [line for line in head.decode("utf-8", "replace").split("\n")[:40] if line.strip()]
-    stamped = sum(1 for line in lines if _is_stamped(line))
-    return bool(lines) and stamped >= 0.8 * len(lines)
+    speakers = [_speaker(line) for line in lines]
+    stamped = sum(1 for speaker in speakers if speaker is not None)
+    return "kernel" in speakers and stamped >= 0.8 * len(lines)
 
 
 _DMESG_STAMP = re.compile(r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\[ *\+\d+\.\d{6}\] |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]")
 
 
-def _is_stamped(line: str) -> bool:
+def _speaker(line: str) -> str | None:
+    """Return which program wrote *line*, or None when the line has no stamp that tells."""
     if _DMESG_STAMP.match(line) or _CTIME.match(line) or kmsg.parse_record(line):
-        return True
-    sent = _SYSLOG.match(line)
-    return bool(_SYSLOG_TIME.match(line) and sent and sent["tag"] == "kernel")
+        return "kernel"
+    stamp = _ISO.match(line) or _SYSLOG_TIME.match(line)
+    sent = _SYSLOG.match(line[stamp.end() :]) if stamp else None
+    return sent["tag"] if sent else None

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from wheeltapper.catalogue import Catalogue, Match
 from wheeltapper.evidence import Evidence, Finding, Source
-from wheeltapper.scan.blocks import BLOCK, Readable, Telling, telling_lines
+from wheeltapper.scan.blocks import BLOCK, Piece, Readable, telling_pieces
+from wheeltapper.scan.bursts import Bursts
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of, node_of
-from wheeltapper.scan.text import is_echo, last_time_of, segments, time_of, without_prefix
+from wheeltapper.scan.text import is_echo, last_time_of, printable, time_of, without_prefix
 
 TIME_WITHIN = 300
 """Bytes from the start of a line in which its own time is looked for: Slurm writes it after a host and a job."""
@@ -71,16 +72,23 @@ class _Origin:
 
 
 def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[Finding]:
-    lines = telling_lines(
+    bursts = Bursts()
+    pieces = telling_pieces(
         stream,
-        lambda text: catalogue.positions(text, origin.source),
+        lambda block: catalogue.positions(block, origin.source),
+        bursts.put_off,
         number=origin.number,
         offset=origin.offset,
     )
-    seen = (each for line in lines for each in _sightings(line, catalogue, origin.source))
+    seen = (each for piece in _read(pieces, bursts) for each in _sightings(piece, catalogue, origin.source))
     # What is not kept is not worked out: finding the time of a line costs more than matching it.
-    for each in bounded(seen, lambda sighting: (sighting.match.signature, sighting.rank)):
+    for each in bounded(seen, lambda seen: (seen.match.signature, seen.rank), lambda seen: seen.piece.start):
         yield _finding(each, origin)
+
+
+def _read(pieces: Iterator[Piece], bursts: Bursts) -> Iterator[Piece]:
+    yield from pieces
+    yield from bursts.last_ones()
 
 
 def _skip(stream: BinaryIO, tail_bytes: int | None) -> tuple[int, int]:
@@ -98,37 +106,35 @@ def _skip(stream: BinaryIO, tail_bytes: int | None) -> tuple[int, int]:
     return newlines + 2, stream.tell()
 
 
-@dataclass(frozen=True, slots=True)
-class _Sighting:
-    """A match, the line that it was found in, and the rank that spoke."""
+class _Sighting(NamedTuple):
+    """A match, the piece that it was found in, and the rank that spoke."""
 
     match: Match
-    line: Telling
+    piece: Piece
     text: str
     rank: int | None
 
 
-def _sightings(line: Telling, catalogue: Catalogue, source: Source) -> Iterator[_Sighting]:
-    for piece in segments(line.raw):
-        text, labelled = without_prefix(piece)
-        if is_echo(text):
-            continue
-        for match in catalogue.match(text, source):
-            said = match.fields.get("rank")
-            yield _Sighting(match, line, text, int(said) if said else labelled)
+def _sightings(piece: Piece, catalogue: Catalogue, source: Source) -> Iterator[_Sighting]:
+    text, labelled = without_prefix(printable(piece.raw))
+    if is_echo(text):
+        return
+    for match in catalogue.match(text, source):
+        said = match.fields.get("rank")
+        yield _Sighting(match, piece, text, int(said) if said else labelled)
 
 
 def _finding(seen: _Sighting, origin: _Origin) -> Finding:
-    own = time_of(seen.line.raw[:TIME_WITHIN].decode("latin-1"), origin.zone)
+    own = time_of(seen.piece.raw[:TIME_WITHIN].decode("latin-1"), origin.zone)
     evidence = Evidence(
         source=origin.source,
         text=excerpt(seen.text),
-        at=own if own is not None else last_time_of(seen.line.before.decode("latin-1"), origin.zone),
+        at=own if own is not None else last_time_of(seen.piece.before.decode("latin-1"), origin.zone),
         node=node_of(seen.match, origin.source) or origin.node,
         gpu=gpu_of(seen.match),
         rank=seen.rank,
         file=origin.file,
-        line=seen.line.number,
-        offset=seen.line.offset,
+        line=seen.piece.number,
+        offset=seen.piece.offset,
     )
     return finding(seen.match, evidence)

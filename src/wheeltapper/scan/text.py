@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
 
-_COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
+_COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])?")
+"""A title that does not end within its bound is no title: it would take the rest of the line with it."""
 
 _PREFIX = re.compile(
     r"""
@@ -29,10 +30,10 @@ ECHO_INDENT = 4
 """Columns from which a line is source code in a traceback or a value in a dump: text about things, no evidence."""
 
 
-def segments(raw: bytes) -> list[str]:
-    """Return the printable pieces of a line: without colours and NUL, parted where a progress bar went back."""
-    text = _COLOURS.sub("", raw.decode("utf-8", "replace")).replace("\x00", "")
-    return [piece for piece in text.split("\r") if piece.strip()]
+def printable(raw: bytes) -> str:
+    """Return the text of a piece of a log without colours and NUL; bytes that are no UTF-8 are replaced."""
+    text = raw.decode("utf-8", "replace").replace("\x00", "")
+    return _COLOURS.sub("", text) if "\x1b" in text else text
 
 
 def without_prefix(text: str) -> tuple[str, int | None]:
@@ -64,11 +65,12 @@ def time_of(text: str, zone: tzinfo | None) -> float | None:
 
 
 def last_time_of(text: str, zone: tzinfo | None) -> float | None:
-    """Return the last time in *text*, for a line that has none of its own."""
-    last = None
-    for last in _TIME.finditer(text):  # noqa: B007 - the last one is wanted
-        pass
-    return _seconds(last, zone) if last else None
+    """Return the first time of the last line in *text* that has one, for what has none of its own."""
+    for line in reversed(text.splitlines()):
+        found = _TIME.search(line)
+        if found:
+            return _seconds(found, zone)
+    return None
 
 
 def _seconds(found: re.Match[str], zone: tzinfo | None) -> float | None:

@@ -1,0 +1,1 @@
+"""What several documents say together. Pure: samples, states and dumps in, findings out."""

@@ -1,0 +1,46 @@
+"""A fabric that is full: switches mark packets and ask for pauses, and no link is broken."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wheeltapper.evidence import Finding
+from wheeltapper.inputs.judging.counters import Growth
+from wheeltapper.inputs.model import Rule
+
+CONGESTION = Rule("counters.congestion", "network/congestion", "the fabric asked hosts to pause or to slow down")
+
+SIGNALS_MIN = 100_000
+"""Pause frames or congestion notifications below which nobody waits: a second of a port's packets is a million."""
+
+SHARE_MIN = 0.001
+"""Share of the packets from which it counts: healthy RoCE marks far fewer than one in a thousand."""
+
+_SIGNAL = re.compile(
+    r"^(?:rx|tx)_prio\d_pause$|^(?:rx|tx)_pause_ctrl_phy$|^np_ecn_marked_roce_packets$|^np_cnp_sent$|^rp_cnp_handled$"
+)
+_PACKETS = re.compile(r"^(?:rx|tx)_(?:prio\d_|vport_rdma_unicast_)?packets$|^port_(?:rcv|xmit)_packets$")
+
+
+def judge(grown: Sequence[Growth]) -> list[Finding]:
+    """Return the congestion that *grown* counters show: of one host with its name, of several without one."""
+    hosts = {each.last.seen.node for each in grown}
+    found = [each for host in sorted(hosts, key=str) if (each := _of_host(host, grown))]
+    if len(found) > 1:
+        return [replace(each, evidence=replace(each.evidence, node=None)) for each in found]
+    return found
+
+
+def _of_host(host: str | None, grown: Sequence[Growth]) -> Finding | None:
+    own = [each for each in grown if each.last.seen.node == host and each.last.kind in {"nic", "port"}]
+    packets = max((each.delta for each in own if _PACKETS.match(each.last.name)), default=0)
+    signals = [each for each in own if _SIGNAL.match(each.last.name) and each.delta >= SIGNALS_MIN]
+    loud = [each for each in signals if each.delta >= SHARE_MIN * packets]
+    if not loud:
+        return None
+    first = min(loud, key=lambda each: each.last.seen.line or 0)
+    last = first.last
+    seen = replace(last.seen, text=f"{last.seen.text} (+{first.delta})")
+    return CONGESTION.of(seen, detail=f"{last.name}=+{first.delta}", device=last.device)

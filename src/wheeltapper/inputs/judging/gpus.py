@@ -1,0 +1,162 @@
+"""What the state of GPUs at one moment says: slowed down by heat or by power, on a narrow link, in want of a reset."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role
+from wheeltapper.inputs.model import Document, Line, Rule
+from wheeltapper.inputs.naming import Scope
+
+LOST = Rule("gpu.lost", "hardware/gpu_lost", "the driver has lost a GPU", Role.ROOT, Disposition.REBOOT)
+HOT = Rule("gpu.thermal", "hardware/thermal", "heat slowed the GPU down", Role.ROOT, Disposition.INSPECT)
+WARM = Rule("gpu.thermal_hint", "hardware/thermal", "a thermal slowdown was active while the GPU was not hot")
+BRAKED = Rule(
+    "gpu.power_brake", "hardware/power", "the power brake slowed the GPU down", Role.ROOT, Disposition.INSPECT
+)
+BRAKE = Rule("gpu.power_brake_hint", "hardware/power", "the power brake was active")
+NARROW = Rule("gpu.link_width", "hardware/pcie", "the GPU's PCIe link lost lanes", Role.ROOT, Disposition.INSPECT)
+SLOW = Rule("gpu.link_generation", "resource/pcie_bandwidth", "the GPU's PCIe link runs at a lower speed under load")
+REMAP_FAILED = Rule(
+    "gpu.remap_failed", "hardware/ecc_remap", "a row could not be remapped", Role.ROOT, Disposition.REPLACE
+)
+REMAP_PENDING = Rule(
+    "gpu.remap_pending", "hardware/ecc_remap", "a remapped row waits for a reset", Role.ROOT, Disposition.RESET_GPU
+)
+UNCORRECTED = Rule("gpu.ecc", "hardware/ecc_uncorrectable", "uncorrectable memory errors since the driver was loaded")
+
+HOT_C = 87
+"""Degrees Celsius from which a data-centre GPU without a threshold of its own counts as hot (A100 and H100 slow down
+between 85 and 92)."""
+
+NEAR_C = 3
+"""Degrees below its own threshold at which a GPU counts as hot: a slowed one cools a little at once."""
+
+BUSY_PERCENT = 20
+"""Utilisation from which a link shows what it can do: an idle one saves power at generation 1."""
+
+SLOWED = 0.5
+"""Share of the highest clock below which a brake is felt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A printed value and its line."""
+
+    text: str
+    line: Line
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU at one moment; ``values`` are keyed by ``section/name`` in lower case."""
+
+    document: Document
+    address: str | None
+    scope: Scope
+    values: dict[str, Value]
+
+    def seen(self, value: Value) -> Evidence:
+        """Return the line of *value* as evidence of this GPU."""
+        return self.document.seen(value.line, node=self.scope.node, at=self.scope.at, gpu=self.address)
+
+    def number(self, *names: str) -> float | None:
+        """Return the first number among the values called *names*."""
+        for name in names:
+            found = re.match(r"-?\d+(?:\.\d+)?", self.values[name].text) if name in self.values else None
+            if found:
+                return float(found[0])
+        return None
+
+    def is_active(self, name: str) -> Value | None:
+        """Return the value called *name* when it says that something is on."""
+        value = self.values.get(name)
+        return value if value and value.text.lower() in {"active", "yes"} else None
+
+
+def judge(gpus: Sequence[Gpu]) -> list[Finding]:
+    """Return what the states of *gpus* say."""
+    found: list[Finding] = []
+    for each in gpus:
+        found += [*_slowed(each), *_memory(each), *_link(each, _peers(each, gpus))]
+    return found
+
+
+def _peers(gpu: Gpu, gpus: Sequence[Gpu]) -> list[Gpu]:
+    return [each for each in gpus if each is not gpu and each.document.name == gpu.document.name]
+
+
+def _slowed(gpu: Gpu) -> list[Finding]:
+    found = []
+    if heat := gpu.is_active("hw thermal slowdown"):
+        rule = HOT if _is_hot(gpu) else WARM
+        degrees = gpu.number("temperature/gpu current temp")
+        found.append(rule.of(gpu.seen(heat), detail=f"temperature={degrees:.0f}C" if degrees is not None else ""))
+    if brake := gpu.is_active("hw power brake slowdown"):
+        found.append((BRAKED if _is_slow(gpu) else BRAKE).of(gpu.seen(brake)))
+    return found
+
+
+def _is_hot(gpu: Gpu) -> bool:
+    degrees = gpu.number("temperature/gpu current temp")
+    # Newer drivers print how far away the limit is, older ones at how many degrees it lies.
+    left, limit = gpu.number("temperature/gpu t.limit temp"), gpu.number("temperature/gpu slowdown temp")
+    if left is not None and left <= NEAR_C:
+        return True
+    return degrees is not None and degrees >= (limit - NEAR_C if limit is not None else HOT_C)
+
+
+def _is_slow(gpu: Gpu) -> bool:
+    now, highest = gpu.number("clocks/sm", "clocks/graphics"), gpu.number("max clocks/sm", "max clocks/graphics")
+    return now is not None and highest is not None and now < SLOWED * highest
+
+
+def _memory(gpu: Gpu) -> list[Finding]:
+    for name, rule in (
+        ("remapped rows/remapping failure occurred", REMAP_FAILED),
+        ("remapped rows/pending", REMAP_PENDING),
+        ("retired pages/pending", REMAP_PENDING),
+        ("retired pages/pending page blacklist", REMAP_PENDING),
+    ):
+        if said := gpu.is_active(name):
+            return [rule.of(gpu.seen(said))]
+    counts: Mapping[str, Value] = {
+        name: value
+        for name, value in gpu.values.items()
+        if name.startswith("volatile/") and "uncorrectable" in name and re.match(r"[1-9]", value.text)
+    }
+    return [UNCORRECTED.of(gpu.seen(value), detail=f"count={value.text}") for value in list(counts.values())[:1]]
+
+
+def _link(gpu: Gpu, peers: Sequence[Gpu]) -> list[Finding]:
+    """Return a link that is narrower or slower than it could be while the other GPUs' links are not."""
+    found = []
+    if _is_below(gpu, "link width") and any(_is_at_best(each, "link width") for each in peers):
+        found.append(NARROW.of(gpu.seen(gpu.values["link width/current"]), detail=_of(gpu, "link width", "width")))
+    if not _is_busy(gpu):
+        return found
+    busy = [each for each in peers if _is_busy(each)]
+    if _is_below(gpu, "pcie generation") and any(_is_at_best(each, "pcie generation") for each in busy):
+        value = gpu.values["pcie generation/current"]
+        found.append(SLOW.of(gpu.seen(value), detail=_of(gpu, "pcie generation", "generation")))
+    return found
+
+
+def _of(gpu: Gpu, name: str, word: str) -> str:
+    return f"{word}={gpu.number(f'{name}/current'):.0f}/{gpu.number(f'{name}/max'):.0f}"
+
+
+def _is_below(gpu: Gpu, name: str) -> bool:
+    now, best = gpu.number(f"{name}/current"), gpu.number(f"{name}/max")
+    return now is not None and best is not None and now < best
+
+
+def _is_at_best(gpu: Gpu, name: str) -> bool:
+    now, best = gpu.number(f"{name}/current"), gpu.number(f"{name}/max")
+    return now is not None and now == best
+
+
+def _is_busy(gpu: Gpu) -> bool:
+    return (gpu.number("utilization/gpu") or 0) >= BUSY_PERCENT

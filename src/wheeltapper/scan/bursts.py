@@ -1,0 +1,156 @@
+"""Bursts: the same words thousands of times. What says nothing new is not read in full, however often it comes.
+
+Lines that differ in digits alone have one shape. Of each shape and speaker (the rank, host or GPU that the line names)
+the first few are read and the last one; besides, each line with a number that its place in the shape has not shown
+before, because codes are numbers. A place that shows ever new numbers counts steps or time, and says nothing.
+What is read depends on the lines and their order, never on engines or on how the bytes arrive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from wheeltapper.scan.blocks import Piece, Slot
+from wheeltapper.scan.finding import KEEP_FIRST, KINDS_MAX
+
+CODES_MAX = 256
+"""Different numbers in one place that are told apart: exit codes and signals have no more, Xids fewer."""
+
+SHAPE_BYTES = 1024
+"""A longer line is always read: at its length that is cheap for each byte."""
+
+SETTLED_MAX = 4096
+"""Combinations of numbers in one shape that are known to be no news."""
+
+SHAPES_MAX = 8192
+"""Shapes that are remembered; lines of further ones are always read."""
+
+_DIGITS = b"0123456789"
+_DIGITS_ONLY = bytes(byte if byte in _DIGITS else 0x20 for byte in range(256))
+
+_MUTE = re.compile(
+    rb"""
+      \d+(?:[-/.]\d+){2}[T _:-]*(?:\d+(?::\d+)+)?(?:[.,]\d+)?   # dates, with a time of day
+    | \d+(?::\d\d)+(?:[.,]\d+)?                                 # times of day
+    | 0x[0-9a-fA-F]+                                            # addresses of memory
+    | \d+[.]\d+(?:[eE][+-]?\d+)?                                # measures
+    """,
+    re.VERBOSE,
+)
+"""Numbers that never tell one failure from another."""
+
+_SPEAKER = re.compile(
+    rb"""
+      [Rr](?:ank|ANK)[ ]?[:=\]#]?[ ]?\[?\d+ | ^[ ]{0,5}\d+:[ ] | ^\[\d+,\d+\]     # ranks
+    | (?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])                                       # addresses of hosts
+    | [A-Za-z](?:-|_)?\d+(?:-\d+)*(?=[\s:.,;\]\)\[\(<>|=/]|$)                     # n17, gpu-node-3, cuda:1
+    """,
+    re.VERBOSE,
+)
+"""Numbers that name who speaks or is spoken of."""
+
+_Key = bytes | tuple[bytes, ...]
+_Picker = Callable[[Sequence[bytes]], _Key]
+
+
+class _Voice(Slot):
+    """One speaker of one shape: how often it was read, and the last line that was not."""
+
+    __slots__ = ("times",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times = 0
+
+
+class _Shape:
+    """What has been read of one shape. The *width* is how many numbers a line of it holds."""
+
+    __slots__ = ("codes", "crowd", "heard", "settled", "speaker", "told", "width")
+
+    def __init__(self, raw: bytes) -> None:
+        mute = [found.span() for found in _MUTE.finditer(raw)]
+        naming = [found.span() for found in _SPEAKER.finditer(raw)]
+        numbers = [found.start() for found in re.finditer(rb"\d+", raw)]
+        self.width = len(numbers)
+        self.speaker = [place for place, start in enumerate(numbers) if _within(start, naming)]
+        self.codes = {
+            place: set[bytes]() for place, start in enumerate(numbers) if not _within(start, [*naming, *mute])
+        }
+        self.heard: dict[_Key, _Voice] = {}
+        self.crowd = Slot()
+        self._begin_settling()
+
+    def _begin_settling(self) -> None:
+        self.told = _picker([*self.speaker, *self.codes])
+        self.settled: dict[_Key, _Voice] = {}
+
+    def is_news(self, numbers: Sequence[bytes]) -> bool:
+        """Take note of *numbers*; True when a code was never seen in its place."""
+        new = [place for place, seen in self.codes.items() if numbers[place] not in seen]
+        for place in new:
+            self.codes[place].add(numbers[place])
+            if len(self.codes[place]) >= CODES_MAX:
+                del self.codes[place]
+                self._begin_settling()
+        return bool(new)
+
+    def settle(self, numbers: Sequence[bytes], voice: _Voice) -> None:
+        """Remember that these *numbers* need no second look: a short cut, which changes no answer."""
+        if len(self.settled) < SETTLED_MAX:
+            self.settled[self.told(numbers)] = voice
+
+
+def _picker(places: Sequence[int]) -> _Picker:
+    return itemgetter(*places) if places else lambda _numbers: b""
+
+
+def _within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= position < end for start, end in spans)
+
+
+class Bursts:
+    """Says of each line of one log whether it must be read; remembers a bounded number of shapes and speakers."""
+
+    def __init__(self) -> None:
+        """Begin a log."""
+        self._shapes: dict[bytes, _Shape] = {}
+        self._voices = 0
+
+    def put_off(self, raw: bytes) -> Slot | None:
+        """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
+        if len(raw) > SHAPE_BYTES:
+            return None
+        shape = self._shapes.get(raw.translate(None, _DIGITS))
+        if shape is None:
+            self._remember(raw)
+            return None
+        numbers = raw.translate(_DIGITS_ONLY).split()
+        if len(numbers) != shape.width:
+            return None
+        return shape.settled.get(shape.told(numbers)) or self._weigh(shape, numbers)
+
+    def _weigh(self, shape: _Shape, numbers: Sequence[bytes]) -> Slot | None:
+        who = tuple(numbers[place] for place in shape.speaker)
+        voice = shape.heard.get(who)
+        if voice is None:
+            if self._voices >= KINDS_MAX:
+                return shape.crowd
+            self._voices += 1
+            voice = shape.heard[who] = _Voice()
+        if shape.is_news(numbers) or voice.times < KEEP_FIRST:
+            voice.times += 1
+            return None
+        shape.settle(numbers, voice)
+        return voice
+
+    def last_ones(self) -> list[Piece]:
+        """Return the last line of each burst, as far as it was put off, in the order of the log."""
+        slots = [slot for shape in self._shapes.values() for slot in (*shape.heard.values(), shape.crowd)]
+        return sorted((Piece(*slot.last) for slot in slots if slot.last), key=lambda piece: piece.start)
+
+    def _remember(self, raw: bytes) -> None:
+        if len(self._shapes) < SHAPES_MAX:
+            self._shapes[raw.translate(None, _DIGITS)] = _Shape(raw)
