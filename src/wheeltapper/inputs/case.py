@@ -42,6 +42,7 @@ def _judged(readings: Sequence[Reading]) -> list[Finding]:
     grown = counters.growths(samples)
     return [
         *counters.judge(grown),
+        *counters.judge_alone(samples),
         *congestion.judge(grown),
         *cgroups.judge(samples),
         *gpus.judge(states),

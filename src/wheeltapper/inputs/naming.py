@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.clock import time_of
 
 if TYPE_CHECKING:
     from wheeltapper.inputs.model import Line

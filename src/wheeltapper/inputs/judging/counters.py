@@ -6,6 +6,7 @@ Thresholds are those of public health checkers; each names its source.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,9 @@ MEMORY = Rule(
     Disposition.INSPECT,
 )  # fmt: skip
 PCIE = Rule("counters.pcie_fatal", "hardware/pcie", "a PCIe device had a fatal error", Role.ROOT, Disposition.INSPECT)
+MEMORY_OLD = Rule(
+    "counters.memory_ue_hint", "hardware/host_memory", "host memory had an uncorrectable error since the node's boot"
+)
 MEMORY_CE = Rule(
     "counters.memory_ce", "hardware/host_memory", "host memory corrected errors during the job", Role.CONFIRM
 )
@@ -109,6 +113,19 @@ def judge(grown: Sequence[Growth]) -> list[Finding]:
         key = (watch.rule.signature, each.last.seen.node, each.last.device)
         flagged.setdefault(key, _finding(watch.rule, each))
     return _as_culprits(list(flagged.values()), grown)
+
+
+def judge_alone(samples: Sequence[Sample]) -> list[Finding]:
+    """Return what counters say that were read once: of all of them only a memory error that nothing corrected."""
+    counts = Counter((each.seen.node, each.device, each.name) for each in samples)
+    return [
+        MEMORY_OLD.of(each.seen, detail=f"{each.name}={each.value}")
+        for each in samples
+        if each.kind == "edac"
+        and each.name.startswith("ue")
+        and each.value
+        and counts[each.seen.node, each.device, each.name] == 1
+    ]
 
 
 def _finding(rule: Rule, grown: Growth) -> Finding:

@@ -38,6 +38,11 @@ _TABLE: tuple[tuple[re.Pattern[str], re.Pattern[str], Rule], ...] = tuple(
         ("TerminationByKubelet|Preempting", "preempt", _PREEMPTED),
         ("Evicted|TerminationByKubelet|EvictionByEvictionAPI|DeletionByTaintManager", "", _EVICTED),
         ("TaintManagerEviction", "marking for deletion", _EVICTED),
+        # The clouds' own notices, as their node agents write them: a spot machine is taken back, or mended.
+        ("PreemptScheduled|SpotInterruption|SpotITN|TerminateScheduled", "", _PREEMPTED),
+        ("RebootScheduled|RedeployScheduled|FreezeScheduled", "", _SHUTDOWN),
+        (r"\w+", r"\bevicted, because of (?:preempt|reclaim)", _PREEMPTED),
+        (r"\w+", r"node removed by cluster autoscaler|deleting pod for node scale down", _EVICTED),
         (r"\w+", r"\bpod evicted from \S+ node by ", _EVICTED),
         ("PreemptionByScheduler|PreemptionByKubeScheduler|Preempted|Preempting", "", _PREEMPTED),
         ("OOMKilled|OOMKilling|SystemOOM", "", _OOM),

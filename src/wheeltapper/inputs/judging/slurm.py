@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from wheeltapper.attempt import Ending
 from wheeltapper.inputs.model import Rule
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.clock import time_of
 
 STATES: Mapping[str, Ending] = {
     "COMPLETED": Ending.COMPLETED,
