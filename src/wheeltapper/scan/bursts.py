@@ -30,26 +30,23 @@ SHAPES_MAX = 8192
 _DIGITS = b"0123456789"
 _DIGITS_ONLY = bytes(byte if byte in _DIGITS else 0x20 for byte in range(256))
 
-_MUTE = re.compile(
+_NUMBERS = re.compile(
     rb"""
-      \d+(?:[-/.]\d+){2}[T _:-]*(?:\d+(?::\d+)+)?(?:[.,]\d+)?   # dates, with a time of day
-    | \d+(?::\d\d)+(?:[.,]\d+)?                                 # times of day
-    | 0x[0-9a-fA-F]+                                            # addresses of memory
-    | \d+[.]\d+(?:[eE][+-]?\d+)?                                # measures
+      (?P<names>                                                     # who speaks, or is spoken of:
+        [Rr](?:ank|ANK)[ ]?[:=\]#]?[ ]?\[?\d+ | ^[ ]{0,5}\d+:[ ] | ^\[\d+,\d+\]     # ranks
+      | (?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])                       # addresses of hosts
+      | [A-Za-z][-_]?\d+(?:-\d+)*(?=[\s:.,;()<>|=/\[\]]|$)           # n17, gpu-node-3, cuda:1
+      )
+    | (?P<mute>                                                      # what tells no two failures apart:
+        \d+(?:[-/.]\d+){2}(?:[T _:-]*\d+(?::\d+)+(?:[.,]\d+)?)?     # dates, with a time of day
+      | \d+(?::\d\d)+(?:[.,]\d+)?                                   # times of day
+      | 0x[0-9a-fA-F]+                                               # addresses of memory
+      | \d+\.\d+(?:[eE][+-]?\d+)?                                   # measures
+      )
     """,
     re.VERBOSE,
 )
-"""Numbers that never tell one failure from another."""
-
-_SPEAKER = re.compile(
-    rb"""
-      [Rr](?:ank|ANK)[ ]?[:=\]#]?[ ]?\[?\d+ | ^[ ]{0,5}\d+:[ ] | ^\[\d+,\d+\]     # ranks
-    | (?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])                                       # addresses of hosts
-    | [A-Za-z](?:-|_)?\d+(?:-\d+)*(?=[\s:.,;\]\)\[\(<>|=/]|$)                     # n17, gpu-node-3, cuda:1
-    """,
-    re.VERBOSE,
-)
-"""Numbers that name who speaks or is spoken of."""
+"""The meaning of numbers, as far as their surroundings tell; any other number may be a code."""
 
 _Key = bytes | tuple[bytes, ...]
 _Picker = Callable[[Sequence[bytes]], _Key]
@@ -71,14 +68,13 @@ class _Shape:
     __slots__ = ("codes", "crowd", "heard", "settled", "speaker", "told", "width")
 
     def __init__(self, raw: bytes) -> None:
-        mute = [found.span() for found in _MUTE.finditer(raw)]
-        naming = [found.span() for found in _SPEAKER.finditer(raw)]
+        known = list(_NUMBERS.finditer(raw))
+        naming = [found.span() for found in known if found["names"]]
         numbers = [found.start() for found in re.finditer(rb"\d+", raw)]
         self.width = len(numbers)
         self.speaker = [place for place, start in enumerate(numbers) if _within(start, naming)]
-        self.codes = {
-            place: set[bytes]() for place, start in enumerate(numbers) if not _within(start, [*naming, *mute])
-        }
+        explained = [found.span() for found in known]
+        self.codes = {place: set[bytes]() for place, start in enumerate(numbers) if not _within(start, explained)}
         self.heard: dict[_Key, _Voice] = {}
         self.crowd = Slot()
         self._begin_settling()
@@ -123,12 +119,15 @@ class Bursts:
         """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
         if len(raw) > SHAPE_BYTES:
             return None
-        shape = self._shapes.get(raw.translate(None, _DIGITS))
-        if shape is None:
-            self._remember(raw)
-            return None
+        words = raw.translate(None, _DIGITS)
         numbers = raw.translate(_DIGITS_ONLY).split()
-        if len(numbers) != shape.width:
+        shape = self._shapes.get(words)
+        if shape is not None and shape.width != len(numbers):
+            words += b"%d" % len(numbers)
+            shape = self._shapes.get(words)
+        if shape is None:
+            if len(self._shapes) < SHAPES_MAX:
+                self._shapes[words] = _Shape(raw)
             return None
         return shape.settled.get(shape.told(numbers)) or self._weigh(shape, numbers)
 
@@ -150,7 +149,3 @@ class Bursts:
         """Return the last line of each burst, as far as it was put off, in the order of the log."""
         slots = [slot for shape in self._shapes.values() for slot in (*shape.heard.values(), shape.crowd)]
         return sorted((Piece(*slot.last) for slot in slots if slot.last), key=lambda piece: piece.start)
-
-    def _remember(self, raw: bytes) -> None:
-        if len(self._shapes) < SHAPES_MAX:
-            self._shapes[raw.translate(None, _DIGITS)] = _Shape(raw)

@@ -1,9 +1,8 @@
-"""Taking a line of a job's log apart: colours, progress bars, prefixes of launchers, ranks and times."""
+"""Taking a line of a job's log apart: colours, prefixes of launchers, and ranks."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone, tzinfo
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])?")
 """A title that does not end within its bound is no title: it would take the rest of the line with it."""
@@ -17,10 +16,6 @@ _PREFIX = re.compile(
     | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?[ |]+  # container runtimes
     """,
     re.VERBOSE,
-)
-
-_TIME = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z|[+-]\d\d:?\d\d)(?![\d-]))?"
 )
 
 PREFIXES_MAX = 4
@@ -56,35 +51,3 @@ def without_prefix(text: str) -> tuple[str, int | None]:
 def is_echo(text: str) -> bool:
     """True for source code echoed in a traceback and for the inside of a dump: indented, so nobody's message."""
     return text[:ECHO_INDENT].isspace()
-
-
-def time_of(text: str, zone: tzinfo | None) -> float | None:
-    """Return the first time in *text* as Unix seconds; without an offset it is of *zone*, None being this machine's."""
-    found = _TIME.search(text)
-    return _seconds(found, zone) if found else None
-
-
-def last_time_of(text: str, zone: tzinfo | None) -> float | None:
-    """Return the first time of the last line in *text* that has one, for what has none of its own."""
-    for line in reversed(text.splitlines()):
-        found = _TIME.search(line)
-        if found:
-            return _seconds(found, zone)
-    return None
-
-
-def _seconds(found: re.Match[str], zone: tzinfo | None) -> float | None:
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
-    where = _zone(offset) if offset else zone
-    try:
-        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=where)
-        return moment.timestamp() + float(f"0.{fraction or 0}")
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _zone(offset: str) -> tzinfo:
-    if offset == "Z":
-        return timezone.utc
-    sign = -1 if offset[0] == "-" else 1
-    return timezone(sign * timedelta(hours=int(offset[1:3]) % 24, minutes=int(offset[-2:]) % 60))
