@@ -28,6 +28,7 @@ SEEDS: dict[str, bytes] = {
     "io.pressure": test_node_tools.PRESSURE.format("71.20").encode(),
     "health.txt": test_node_tools.HEALTH.format(word="Failure").encode(),
     "describe.txt": test_node_tools.DESCRIBE.format(reason="OOMKilled", event="Evicted  1m  kubelet  x").encode(),
+    "plugin.log": test_kubernetes.PLUGIN.format(code=79).encode(),
     "_dump_1": test_recorder.dump(test_recorder.done(1), test_recorder.op(2)),
     "_dump_2": test_recorder.dump(test_recorder.done(1)),
 }

@@ -179,6 +179,30 @@ def test_a_pods_counters_are_its_nodes():
     assert told(found) == [("resource/host_oom", "gpu-7", "cgroup.txt", 2)]
 
 
+PLUGIN = """I0210 08:00:31.771440       1 server.go:195] Starting GRPC server for 'nvidia.com/gpu'
+I0305 09:41:22.119018       1 health.go:159] Skipping event {{Device:{{}} EventType:8 EventData:43}}
+I0305 10:00:52.004411       1 health.go:184] XidCriticalError: Xid={code} on Device=GPU-7d0c8f35-1c55-6a0e; marking device as unhealthy.
+"""
+
+
+def test_the_device_plugin_tells_xids_of_its_node_which_the_catalogue_weighs():
+    finding = only(of({"nvidia-device-plugin-gpu-node-07.log": PLUGIN.format(code=79)}))
+    assert (
+        finding.detail,
+        finding.convicts,
+        finding.evidence.node,
+        finding.evidence.gpu_uuid,
+        finding.evidence.line,
+    ) == (
+        "xid=79",
+        True,
+        "gpu-node-07",
+        "GPU-7d0c8f35-1c55-6a0e",
+        3,
+    )
+    assert [each.convicts for each in of({"plugin.log": PLUGIN.format(code=31)}).findings] == [False]
+
+
 def test_what_is_no_object_is_silent():
     for text in (
         "apiVersion: v1\nkind: [",
