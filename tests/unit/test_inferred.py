@@ -242,3 +242,26 @@ def test_the_story_of_a_broken_drive_begins_with_its_first_line():
 
 def test_a_milder_fault_of_the_same_gpu_does_not_take_the_name_of_the_grave_one():
     assert of(xid(94, sequence=1), xid(95, sequence=2)).detail == "xid=95"
+
+
+DONE = "{'train_runtime': 5021.3, 'train_samples_per_second': 12.1, 'epoch': 3.0}"
+LINK_DOWN = "mlx5_core 0000:65:00.0 ib0: Link down"
+LINK_UP = "mlx5_core 0000:65:00.0 ib0: Link up"
+
+
+def test_what_a_run_survived_to_its_end_interrupted_nothing():
+    for trouble in ("ValueError: shapes do not match", "RuntimeError: CUDA out of memory. Tried to allocate 2.93 GiB"):
+        survived = of(log(trouble, DONE))
+        assert (survived.root, advise(survived)) == (None, Action.NONE)
+        assert of(log(DONE, trouble)).root is not None
+
+
+def test_a_passing_trouble_of_the_node_did_not_interrupt_a_run_that_ended_well():
+    assert of(kernel(LINK_DOWN), log(DONE)).root is None
+    assert of(kernel(LINK_DOWN), log(*watchdog(0))).label == "network/link_down"
+    assert of(xid(79), log(DONE)).label == "hardware/gpu_xid"
+
+
+def test_a_link_that_came_back_while_nothing_waited_is_no_interruption():
+    assert of(kernel(LINK_DOWN, sequence=1), kernel(LINK_UP, sequence=2)).root is None
+    assert of(kernel(LINK_UP, sequence=1), kernel(LINK_DOWN, sequence=2)).label == "network/link_down"

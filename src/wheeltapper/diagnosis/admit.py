@@ -13,6 +13,9 @@ from wheeltapper.evidence import Finding, Role, Source
 SKEW_S = 60.0
 """Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
 
+COMPLETED = "run.completed"
+"""The signature of a run that says that it went to its end."""
+
 HEARSAY = "hearsay.kernel"
 """The signature of a kernel message that a job printed."""
 
@@ -40,6 +43,8 @@ class _Scene:
     job_gpus: Mapping[str, tuple[str, ...]]
     boots: Mapping[_Log, str]
     earlier: Mapping[str, int]
+    completed: Mapping[str, int]
+    """For each log the line with which its run went to its end."""
     job: str | None
     """The job's id: the scheduler's word for it, or the only one that the logs name."""
 
@@ -55,6 +60,7 @@ def admit(
         job_gpus,
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
+        _completed(findings),
         _job(findings, attempt),
     )
     admitted: list[Finding] = []
@@ -80,6 +86,14 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
 def _longest_wait(findings: Iterable[Finding]) -> float:
     """Return how many seconds the slowest timeout waited before it spoke: what it waited for is at least that old."""
     return max((float(each.fields["ran_ms"]) / 1000 for each in findings if "ran_ms" in each.fields), default=0.0)
+
+
+def _completed(findings: Iterable[Finding]) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for each in findings:
+        if each.signature == COMPLETED and each.evidence.file is not None:
+            lines[each.evidence.file] = max(lines.get(each.evidence.file, 0), each.evidence.line or 0)
+    return lines
 
 
 def _job(findings: Iterable[Finding], attempt: Attempt | None) -> str | None:
@@ -137,6 +151,8 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
         return _wrong_node(finding, scene) or _job_of_another(finding, scene)
     if (finding.evidence.line or 0) <= scene.earlier.get(finding.evidence.file or "", -1):
         return "the log was continued, and this line is of an earlier attempt"
+    if (finding.evidence.line or 0) < scene.completed.get(finding.evidence.file or "", -1):
+        return "the run went to its end after it"
     return None
 
 

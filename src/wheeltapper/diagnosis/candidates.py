@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.diagnosis.admit import COMPLETED
 from wheeltapper.diagnosis.depth import ENDING, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
@@ -69,7 +70,8 @@ class _Scene:
     told: Sequence[Finding]
     depths: Sequence[Depth]
     cancelled: bool
-    files_only: bool
+    ended_well: bool
+    """A log says that its run went to its end, and no log says anything else."""
     ends: Mapping[str, int]
     """For each log the line with which the scheduler began to end the job."""
     waited_for_network: bool
@@ -120,7 +122,7 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         told=told,
         depths=depths,
         cancelled=attempt is not None and attempt.ending is Ending.CANCELLED,
-        files_only=attempt is None,
+        ended_well=_ended_well(told),
         ends=ends,
         waited_for_network=any(
             each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
@@ -135,6 +137,11 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         )
         and not any(each.label == "network/nccl_timeout" for each in told),
     )
+
+
+def _ended_well(told: Sequence[Finding]) -> bool:
+    logged = [each for each in told if each.evidence.source is Source.JOB_LOG]
+    return any(each.signature == COMPLETED for each in logged) and all(each.role is Role.BENIGN for each in logged)
 
 
 def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Finding]) -> int:
@@ -170,6 +177,8 @@ def _is_link_echo(finding: Finding, told: Sequence[Finding]) -> bool:
 def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | None:
     if scene.cancelled and how_deep is not Depth.CONVICTED and finding.label != "scheduler/cancelled":
         return "the job was cancelled, and only proven hardware faults weigh more"
+    if scene.ended_well and how_deep is not Depth.CONVICTED:
+        return "the run went to its end"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
@@ -193,7 +202,7 @@ def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:
         return None
     if scene.otherwise_explained:
         return "nothing in the job's log waited for the network"
-    if not scene.files_only and _came_back(finding, scene.told):
+    if _came_back(finding, scene.told):
         return "the link came back, and nothing in the job's log waited for the network"
     return None
 
