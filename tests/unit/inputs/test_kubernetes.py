@@ -142,6 +142,39 @@ def test_in_the_table_of_events_only_this_jobs_count():
     assert told(of({"events.txt": EVENTS})) == [("scheduler/evicted", None, "events.txt", 4)]
 
 
+@pytest.mark.parametrize(
+    ("event", "label"),
+    [
+        (
+            "Warning  FailedCreatePod  pytorchjob/bert  Error creating: pods is forbidden: exceeded quota: gpus",
+            "scheduler/quota",
+        ),
+        (
+            "Normal   Killing  pod/bert-worker-1  Container pytorch failed liveness probe, will be restarted",
+            "software/config",
+        ),
+        (
+            "Warning  PyTorchJobFailed  pytorchjob/bert  PyTorchJob bert was active longer than specified deadline",
+            "scheduler/time_limit",
+        ),
+        ("Warning  PreemptScheduled  node/gpu-7  VM is to be preempted", "scheduler/preempted"),
+        ("Normal   ScaleDown  pod/bert-worker-1  deleting pod for node scale down", "scheduler/evicted"),
+        (
+            "Warning  TaintManagerEviction  pod/bert-worker-1  Marking for deletion Pod ml/bert-worker-1",
+            "scheduler/evicted",
+        ),
+    ],
+)
+def test_reasons_of_events(event, label):
+    found = of({"events.txt": f"LAST SEEN   TYPE  REASON  OBJECT  MESSAGE\n2m  {event}\n"})
+    assert [each.label for each in found.findings if each.role is Role.ROOT] == [label]
+
+
+def test_a_taint_that_was_taken_back_evicts_nobody():
+    event = "Normal  TaintManagerEviction  pod/bert-0  Cancelling deletion of Pod ml/bert-0"
+    assert of({"events.txt": f"LAST SEEN   TYPE  REASON  OBJECT  MESSAGE\n2m  {event}\n"}).findings == ()
+
+
 def test_without_a_job_every_event_counts():
     assert [row[3] for row in told(of({"events.txt": EVENTS.replace("pytorchjob/bert ", "service/bert    ")}))] == [
         3,

@@ -26,6 +26,7 @@ _NO_DEVICE = Rule(
     "a node had fewer devices than the scheduler thought",
     Role.SYMPTOM,
 )
+_PROBE = Rule("kubernetes.liveness", "software/config", "a liveness probe killed a container that was busy")
 _REGISTRY_DNS = Rule("kubernetes.registry_dns", "network/dns", "the registry's name was not found")
 _REGISTRY = Rule("kubernetes.registry", "network/remote_storage", "the registry did not answer")
 
@@ -48,6 +49,8 @@ _TABLE: tuple[tuple[re.Pattern[str], re.Pattern[str], Rule], ...] = tuple(
         ("OOMKilled|OOMKilling|SystemOOM", "", _OOM),
         ("DeletionByPodGC|NodeLost|NodeNotReady|NodeStatusUnknown|Rebooted", "", _NODE_DOWN),
         ("DeadlineExceeded", "", _TIME),
+        (r"\w+", "active longer than specified deadline", _TIME),
+        ("Killing", "failed liveness probe", _PROBE),
         ("FailedCreate|FailedScheduling|FailedCreatePod", "exceeded quota", _QUOTA),
         ("CreateContainerConfigError|InvalidImageName|ErrImageNeverPull", "", _CONFIG),
         ("Failed|FailedMount", r'(?:secret|configmap) "[^"]+" not found|couldn.t find key', _CONFIG),
