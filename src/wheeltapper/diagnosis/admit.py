@@ -24,6 +24,9 @@ _Log = tuple[str | None, str | None]
 
 _CGROUP_JOB = re.compile(r"/job_(\d+)\b")
 
+KILLS = frozenset({"resource/host_oom", "resource/pids_limit"})
+"""What ends processes by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
@@ -47,6 +50,8 @@ class _Scene:
     """For each log the line with which its run went to its end."""
     job: str | None
     """The job's id: the scheduler's word for it, or the only one that the logs name."""
+    something_failed: bool
+    """A log or a scheduler says that something went wrong at all."""
 
 
 def admit(
@@ -62,6 +67,7 @@ def admit(
         _earlier_lines(findings, attempt),
         _completed(findings),
         _job(findings, attempt),
+        _something_failed(findings, attempt),
     )
     admitted: list[Finding] = []
     rejected: dict[tuple[str, str | None, str | None, str], Rejected] = {}
@@ -81,6 +87,15 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
         return attempt.end
     logged = [each.evidence.at for each in findings if each.evidence.source is Source.JOB_LOG and each.evidence.at]
     return max(logged, default=None)
+
+
+def _something_failed(findings: Iterable[Finding], attempt: Attempt | None) -> bool:
+    if attempt is not None and attempt.ending is not Ending.COMPLETED:
+        return True
+    return any(
+        each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
+        for each in findings
+    )
 
 
 def _longest_wait(findings: Iterable[Finding]) -> float:
@@ -139,6 +154,8 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
         return "a job's log quotes the kernel, and anyone can write that; only the kernel's own log counts"
     if _was_survived(finding, scene.attempt):
         return "the scheduler counts the job as completed, so nothing of this interrupted it"
+    if not scene.something_failed and _is_mild(finding):
+        return "nothing says that a job failed, and a node may be like this while its jobs run"
     if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
         return (
             _wrong_node(finding, scene)
@@ -154,6 +171,14 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
     if (finding.evidence.line or 0) < scene.completed.get(finding.evidence.file or "", -1):
         return "the run went to its end after it"
     return None
+
+
+def _is_mild(finding: Finding) -> bool:
+    """True for what a check of the node found and what alone is no interruption: a warm GPU, a few link errors.
+
+    Processes that were killed are one.
+    """
+    return finding.evidence.source is Source.CHECK and not finding.convicts and finding.label not in KILLS
 
 
 def _was_survived(finding: Finding, attempt: Attempt | None) -> bool:
