@@ -28,7 +28,7 @@ NVLINK_ECHO_S = 5.0
 BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
-BROKEN = frozenset({"python.connection", "nccl.system_error"})
+BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
 
 CONTROLLER = "slurmctld."
@@ -154,10 +154,10 @@ def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Fin
         return number - 2 * len(told)
     if how_deep is Depth.ENDING and finding.signature.startswith(CONTROLLER):
         return number - len(told)  # logs of jobs and tables of states only repeat it
-    if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
-        return number - len(told)  # it names a pair of ends; a timeout names nothing
     if how_deep is Depth.SYMPTOM and finding.signature in BROKEN:
         return number + len(told)  # somebody else's end broke it
+    if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
+        return number - len(told)  # it names a pair of ends; a timeout names nothing
     return number
 
 
