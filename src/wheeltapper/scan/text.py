@@ -18,6 +18,8 @@ _PREFIX = re.compile(
     re.VERBOSE,
 )
 
+_RANK_IN_NAME = re.compile(r"(?:^|[/._-])rank[._-]?(\d{1,6})(?=[/._-]|$)", re.IGNORECASE)
+
 PREFIXES_MAX = 4
 """Prefixes that are taken off one line: a container runtime's, srun's, a rank's, and one to spare."""
 
@@ -51,3 +53,12 @@ def without_prefix(text: str) -> tuple[str, int | None]:
 def is_echo(text: str) -> bool:
     """True for source code echoed in a traceback and for the inside of a dump: indented, so nobody's message."""
     return text[:ECHO_INDENT].isspace()
+
+
+def rank_in_name(name: str) -> int | None:
+    """Return the rank that a file's *name* tells, such as ``train.rank3.log`` or ``logs/rank_0007/stderr``.
+
+    A bare number tells none: torchrun's folders count the ranks of one node, and Slurm's %t may count nodes.
+    """
+    found = _RANK_IN_NAME.findall(name)
+    return int(found[-1]) if found else None
