@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.inputs.given import labels, moment, of, only, reading, told
+from tests.unit.inputs.given import labels, of, only, reading, told
 
 PORT = """{when}
 == {node} port state
@@ -32,7 +32,7 @@ def test_only_the_port_that_gained_errors_is_named_and_old_numbers_say_nothing()
     assert told(found) == [("network/link_errors", "n04", "pq.after.txt", 15)]
     finding = only(found)
     assert finding.detail == "symbol_error=+48101"
-    assert finding.evidence.at == moment("2025-03-10T07:40:02")
+    assert finding.evidence.at is None, "it may have grown at any time since the first sample"
     data = ports(AFTER, n02=65535, n04=48113).encode()
     assert data[finding.evidence.offset :].startswith(b"SymbolErrorCounter:..............48113")
 

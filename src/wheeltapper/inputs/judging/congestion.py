@@ -41,6 +41,4 @@ def _of_host(host: str | None, grown: Sequence[Growth]) -> Finding | None:
     if not loud:
         return None
     first = min(loud, key=lambda each: each.last.seen.line or 0)
-    last = first.last
-    seen = replace(last.seen, text=f"{last.seen.text} (+{first.delta})")
-    return CONGESTION.of(seen, detail=f"{last.name}=+{first.delta}", device=last.device)
+    return CONGESTION.of(first.seen(), detail=f"{first.last.name}=+{first.delta}", device=first.last.device)

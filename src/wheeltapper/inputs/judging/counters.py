@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wheeltapper.evidence import Disposition, Finding, Role
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role
 from wheeltapper.inputs.model import Rule, Sample
 
 HOUR_S = 3600.0
@@ -38,6 +38,11 @@ class Growth:
     last: Sample
     delta: int
     seconds: float | None
+
+    def seen(self, note: str = "") -> Evidence:
+        """Return the last sample as evidence. It has no moment: what it counts happened at any time since the first."""
+        seen = self.last.seen
+        return replace(seen, text=f"{seen.text} (+{self.delta}{note})", at=None)
 
     def per_hour(self) -> float:
         """Return the growth per hour; over less than an hour, or an unknown time, the growth itself."""
@@ -119,7 +124,7 @@ def judge_alone(samples: Sequence[Sample]) -> list[Finding]:
     """Return what counters say that were read once: of all of them only a memory error that nothing corrected."""
     counts = Counter((each.seen.node, each.device, each.name) for each in samples)
     return [
-        MEMORY_OLD.of(each.seen, detail=f"{each.name}={each.value}")
+        MEMORY_OLD.of(replace(each.seen, at=None), detail=f"{each.name}={each.value}")
         for each in samples
         if each.kind == "edac"
         and each.name.startswith("ue")
@@ -129,9 +134,7 @@ def judge_alone(samples: Sequence[Sample]) -> list[Finding]:
 
 
 def _finding(rule: Rule, grown: Growth) -> Finding:
-    last = grown.last
-    seen = replace(last.seen, text=f"{last.seen.text} (+{grown.delta})")
-    return rule.of(seen, detail=f"{last.name}=+{grown.delta}", device=last.device)
+    return rule.of(grown.seen(), detail=f"{grown.last.name}=+{grown.delta}", device=grown.last.device)
 
 
 def _as_culprits(findings: list[Finding], grown: Sequence[Growth]) -> list[Finding]:

@@ -58,9 +58,10 @@ class Gpu:
     scope: Scope
     values: dict[str, Value]
 
-    def seen(self, value: Value) -> Evidence:
-        """Return the line of *value* as evidence of this GPU."""
-        return self.document.seen(value.line, node=self.scope.node, at=self.scope.at, gpu=self.address)
+    def seen(self, value: Value, *, stands: bool = False) -> Evidence:
+        """Return the line of *value* as evidence of this GPU; what *stands* was so before and has no moment."""
+        at = None if stands else self.scope.at
+        return self.document.seen(value.line, node=self.scope.node, at=at, gpu=self.address)
 
     def number(self, *names: str) -> float | None:
         """Return the first number among the values called *names*."""
@@ -121,20 +122,24 @@ def _memory(gpu: Gpu) -> list[Finding]:
         ("retired pages/pending page blacklist", REMAP_PENDING),
     ):
         if said := gpu.is_active(name):
-            return [rule.of(gpu.seen(said))]
+            return [rule.of(gpu.seen(said, stands=True))]
     counts: Mapping[str, Value] = {
         name: value
         for name, value in gpu.values.items()
         if name.startswith("volatile/") and "uncorrectable" in name and re.match(r"[1-9]", value.text)
     }
-    return [UNCORRECTED.of(gpu.seen(value), detail=f"count={value.text}") for value in list(counts.values())[:1]]
+    return [
+        UNCORRECTED.of(gpu.seen(value, stands=True), detail=f"count={value.text}")
+        for value in list(counts.values())[:1]
+    ]
 
 
 def _link(gpu: Gpu, peers: Sequence[Gpu]) -> list[Finding]:
     """Return a link that is narrower or slower than it could be while the other GPUs' links are not."""
     found = []
     if _is_below(gpu, "link width") and any(_is_at_best(each, "link width") for each in peers):
-        found.append(NARROW.of(gpu.seen(gpu.values["link width/current"]), detail=_of(gpu, "link width", "width")))
+        width = gpu.seen(gpu.values["link width/current"], stands=True)
+        found.append(NARROW.of(width, detail=_of(gpu, "link width", "width")))
     if not _is_busy(gpu):
         return found
     busy = [each for each in peers if _is_busy(each)]

@@ -49,7 +49,7 @@ def _read(document: Document, _catalogue: Catalogue) -> Reading:
                 Disposition.INSPECT if fails else Disposition.NONE,
             )
             # DCGM names GPUs by index, which shifts when one is lost: it is told, but accuses no address.
-            seen = document.seen(line, node=scope.node, at=scope.at)
+            seen = document.seen(line, node=scope.node)
             findings.append(rule.of(seen, detail=f"gpu={(bad['gpus'] or gpu).strip()}"))
     return Reading(findings=tuple(findings))
 
