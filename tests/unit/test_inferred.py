@@ -265,3 +265,13 @@ def test_a_passing_trouble_of_the_node_did_not_interrupt_a_run_that_ended_well()
 def test_a_link_that_came_back_while_nothing_waited_is_no_interruption():
     assert of(kernel(LINK_DOWN, sequence=1), kernel(LINK_UP, sequence=2)).root is None
     assert of(kernel(LINK_UP, sequence=1), kernel(LINK_DOWN, sequence=2)).label == "network/link_down"
+
+
+def test_what_a_log_goes_on_from_for_long_only_to_fail_of_something_else_was_survived():
+    early, late = "1970-01-01 01:00:00 step 1", "1970-01-01 02:46:00 step 900"
+    missing, full = "ModuleNotFoundError: No module named 'apex'", "OSError: [Errno 28] No space left on device"
+    assert of(log(early, missing, late, full)).label == "resource/disk_full"
+    assert of(log(late, missing, full)).label == "software/env_mismatch"
+    again = of(log(early, full, late, full))
+    assert again.root is not None
+    assert (again.label, again.root.evidence.line) == ("resource/disk_full", 2)

@@ -185,8 +185,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return _reason_against_link(finding, scene)
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
-    if how_deep is Depth.EXCEPTION:
-        return scene.exceptions.reason_against(finding)
+    if how_deep in {Depth.LOG, Depth.EXCEPTION}:
+        return scene.exceptions.reason_against(finding, how_deep)
     return None
 
 
