@@ -93,9 +93,10 @@ def _is_of_objects(finding: Finding, readings: Sequence[Reading]) -> bool:
 
 
 def _placed(findings: Sequence[Finding], readings: Sequence[Reading]) -> list[Finding]:
-    """Put the node's name where a pod's stands, and the only node that is known where none stands."""
+    """Put the node's name where a pod's stands, and the only node that was looked at where none stands."""
     hosts = {pod: node for reading in readings for pod, node in reading.places}
-    known = {hosts.get(node, node) for each in findings if (node := each.evidence.node)}
+    looked_at = [each.evidence for each in findings if each.evidence.source in {Source.KERNEL, Source.CHECK}]
+    known = {hosts.get(seen.node, seen.node) for seen in looked_at if seen.node}
     only = next(iter(known)) if len(known) == 1 else None
     result = []
     for each in findings:

@@ -17,22 +17,8 @@ if TYPE_CHECKING:
 _TOOLS = frozenset(
     {"nvidia", "smi", "q", "device", "plugin", "nvlink", "errors", "ibstat", "ibstatus", "perfquery", "ethtool", "nic"}
     | {"ipmi", "ipmitool", "sel", "bmc", "dmesg", "kern", "kmsg", "console", "journal", "journalctl", "k", "rdma", "df"}
-    | {
-        "counters",
-        "cpu",
-        "stat",
-        "memory",
-        "events",
-        "pressure",
-        "psi",
-        "edac",
-        "aer",
-        "dcgmi",
-        "health",
-        "diag",
-        "sysfs",
-    }
-    | {"cgroup", "sensors", "numactl", "log", "txt", "out", "json", "csv", "yaml", "node", "host", "pod"}
+    | {"counters", "cpu", "stat", "memory", "events", "pressure", "psi", "edac", "aer", "dcgmi", "health", "diag"}
+    | {"sysfs", "cgroup", "sensors", "numactl", "log", "txt", "out", "json", "csv", "yaml", "node", "host", "pod"}
 )
 """Words in a file's name that say what it holds and not where."""
 

@@ -1,4 +1,4 @@
-"""Which reader a document belongs to. A new kind is a new module in ``readers/`` with a ``READER``: no list to edit."""
+"""Which reader a document belongs to. A new kind is a new module in ``readers/`` with a ``READER``, and a mark here."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from wheeltapper.inputs.model import Document, Reader
 
 LARGEST = 16 << 20
 """Bytes beyond which a file is a log and no document: they are read whole, and a log is streamed."""
-
 
 SHORT = 64
 """Bytes up to which a file may be one number of sysfs, which only its name tells."""
