@@ -123,6 +123,35 @@ def test_a_few_pauses_in_a_thousand_are_none():
     assert found.findings == ()
 
 
+WAITS = """{when}
+== {node}
+# Port counters: Lid 7 port 1
+PortXmitDiscards:................{discards}
+PortXmitData:....................{data}
+PortXmitWait:....................{wait}
+"""
+
+
+@pytest.mark.parametrize(
+    ("wait", "discards", "expected"),
+    [
+        (9 * 10**8, 0, ["network/congestion"]),
+        (10**6, 0, []),
+        (10**6, 400_000, ["network/congestion"]),
+        (10**6, 4_000, []),
+    ],
+    ids=["senders wait", "ordinary", "packets are dropped", "a few drops"],
+)
+def test_infiniband_ports_that_wait_or_drop(wait, discards, expected):
+    found = of(
+        {
+            "pq.before.txt": WAITS.format(when=BEFORE, node="n1", discards=0, data=0, wait=0),
+            "pq.after.txt": WAITS.format(when=AFTER, node="n1", discards=discards, data=10**9, wait=wait),
+        }
+    )
+    assert labels(found) == expected
+
+
 CPU = "# p-worker-0 {when} /sys/fs/cgroup/cpu.stat\nusage_usec 1\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {usec}\n"
 
 
