@@ -200,6 +200,24 @@ def test_uncorrectable_host_memory_convicts_and_corrected_only_bears_witness():
     ]
 
 
+def test_a_fatal_error_of_a_pci_device_convicts():
+    path = "sys/bus/pci/devices/0000:3b:00.0/aer_dev_fatal"
+    counts = "Undefined 0\nDLP {0}\nSDES 0\nTLP 0\nFCP 0\nCmpltTO 0\nCmpltAbrt 0\nUnxCmplt 0\nTOTAL_ERR_FATAL {0}\n"
+    found = of({f"before/n3/{path}": counts.format(0), f"after/n3/{path}": counts.format(1)})
+    finding = only(found)
+    assert (finding.label, finding.convicts, finding.evidence.node, finding.evidence.line) == (
+        "hardware/pcie",
+        True,
+        "n3",
+        9,
+    )
+
+
+def test_a_cgroup_without_process_numbers():
+    assert labels(of({"n3/pids.events": "max 4\n"})) == ["resource/pids_limit"]
+    assert of({"n3/pids.events": "max 0\n"}).findings == ()
+
+
 def test_nvlink_recoveries_during_the_job_are_a_hint():
     text = "# {when} nvidia-smi nvlink -e\nGPU 0: NVIDIA H100 (UUID: GPU-0a)\n\t Link 5: Replay Errors: 0\n\t Link 5: Recovery Errors: {count}\n\t Link 5: CRC Errors: 7\n"
     files = {

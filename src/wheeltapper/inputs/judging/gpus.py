@@ -78,15 +78,17 @@ class Gpu:
 
 
 def judge(gpus: Sequence[Gpu]) -> list[Finding]:
-    """Return what the states of *gpus* say."""
-    found: list[Finding] = []
+    """Return what the states of *gpus* say. A link is held against those of the same node at the same time."""
+    together: dict[tuple[str, str | None], list[Gpu]] = {}
     for each in gpus:
-        found += [*_slowed(each), *_memory(each), *_link(each, _peers(each, gpus))]
+        together.setdefault((each.document.name, each.scope.node), []).append(each)
+    found: list[Finding] = []
+    for peers in together.values():
+        wide = any(_is_at_best(each, "link width") for each in peers)
+        fast = any(_is_at_best(each, "pcie generation") for each in peers if _is_busy(each))
+        for each in peers:
+            found += [*_slowed(each), *_memory(each), *_link(each, others_wide=wide, others_fast=fast)]
     return found
-
-
-def _peers(gpu: Gpu, gpus: Sequence[Gpu]) -> list[Gpu]:
-    return [each for each in gpus if each is not gpu and each.document.name == gpu.document.name]
 
 
 def _slowed(gpu: Gpu) -> list[Finding]:
@@ -134,18 +136,15 @@ def _memory(gpu: Gpu) -> list[Finding]:
     ]
 
 
-def _link(gpu: Gpu, peers: Sequence[Gpu]) -> list[Finding]:
-    """Return a link that is narrower or slower than it could be while the other GPUs' links are not."""
+def _link(gpu: Gpu, *, others_wide: bool, others_fast: bool) -> list[Finding]:
+    """Return a link that is narrower, or under load slower, than it could be while other GPUs' links are not."""
     found = []
-    if _is_below(gpu, "link width") and any(_is_at_best(each, "link width") for each in peers):
+    if others_wide and _is_below(gpu, "link width"):
         width = gpu.seen(gpu.values["link width/current"], stands=True)
         found.append(NARROW.of(width, detail=_of(gpu, "link width", "width")))
-    if not _is_busy(gpu):
-        return found
-    busy = [each for each in peers if _is_busy(each)]
-    if _is_below(gpu, "pcie generation") and any(_is_at_best(each, "pcie generation") for each in busy):
-        value = gpu.values["pcie generation/current"]
-        found.append(SLOW.of(gpu.seen(value), detail=_of(gpu, "pcie generation", "generation")))
+    if others_fast and _is_busy(gpu) and _is_below(gpu, "pcie generation"):
+        generation = gpu.seen(gpu.values["pcie generation/current"])
+        found.append(SLOW.of(generation, detail=_of(gpu, "pcie generation", "generation")))
     return found
 
 

@@ -50,7 +50,8 @@ _NUMBER = re.compile(r"^\s*(?:0x[0-9a-f]+|\d+)\s*$")
 def _recognises(document: Document) -> bool:
     if _OURS.search(document.head):
         return True
-    return _counter_of(document.name) is not None and bool(_NUMBER.match(document.head))
+    known = _counter_of(document.name)
+    return known is not None and (known[0] in {"aer", "cgroup"} or bool(_NUMBER.match(document.head)))
 
 
 @dataclass
