@@ -27,7 +27,7 @@ from wheeltapper.scan import scan_file, scan_log
 
 MB = 1e6
 SPARSE_EVERY, DENSE_EVERY = 10_000, 3
-SPARSE_MB, DENSE_MB, FLOOR_MB = 256, 128, 4
+SPARSE_MB, DENSE_MB, FLOOR_MB = 512, 128, 4
 RANKS = 16_384
 STREAM_MB = 16_000
 """Generated while it is read; nothing of it is written anywhere."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from wheeltapper.scan.line_ends import LARGE, LineEnds
+
 BLOCK = 1 << 18
 """Bytes read at a time: they stay in the processor's cache while they are searched and counted."""
 
@@ -142,6 +144,7 @@ class _Search:
         self._line = offset
         self._at = offset
         self._before = b""
+        self._line_ends = LineEnds()
 
     def long_piece(self, long: _Long) -> Iterator[Piece]:
         """Yield the piece that has gone by, when it tells."""
@@ -155,7 +158,7 @@ class _Search:
         """Yield the telling pieces in *block* from *begin*, where a piece begins, up to *end*, where one ends."""
         number, line, put_off = self._number, self._line, self._put_off
         at = self._at - begin
-        find, find_back, count = block.find, block.rfind, block.count
+        find, find_back, count, count_ends = block.find, block.rfind, block.count, self._line_ends.count
         has_bars = find(b"\r", begin, end) >= 0
         done = counted = begin
         floor = max(0, begin - 1)  # the end of the piece before, so that it is seen again
@@ -176,7 +179,7 @@ class _Search:
                 start = find_back(b"\r", max(newline, floor), position) + 1 or start
                 back = find(b"\r", position, stop)
                 stop = back if back >= 0 else stop
-            number += count(b"\n", counted, start)
+            number += count_ends(block, counted, start) if start - counted >= LARGE else count(b"\n", counted, start)
             counted, floor, done = start, stop, stop + 1
             raw = block[start:stop] if stop - start <= LONGEST else _shortened(block[start:stop])
             slot = put_off(raw)
@@ -189,7 +192,7 @@ class _Search:
                 slot.last = raw, number, line, at + start, self._text_before(block, begin, start)[-BEFORE_LAST:]
         newline = block.rfind(b"\n", begin, end)
         self._line = at + newline + 1 if newline >= 0 else line
-        self._number = number + block.count(b"\n", counted, end)
+        self._number = number + self._line_ends.count(block, counted, end)
         self._before = self._text_before(block, begin, end)
         self._at = at + end
 
