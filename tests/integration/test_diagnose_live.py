@@ -103,6 +103,16 @@ esac""",
     assert (answer["label"], answer["cause"]) == ("software/oom", {"file": "t-worker-0.log", "line": 1})
 
 
+def test_a_reader_that_has_seen_enough_is_no_error(run, tmp_path):
+    (tmp_path / "slurm-12.out").write_text(OOM, encoding="utf-8")
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "wheeltapper.cli.main", "diagnose", "slurm-12.out"]
+    with os.fdopen(write, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_the_timeline_is_shown_to_people_and_programs(run, tmp_path):
     (tmp_path / "dmesg.n2.log").write_text(
         "2026-03-01T09:50:00,000000+00:00 NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",

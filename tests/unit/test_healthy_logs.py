@@ -25,9 +25,9 @@ def test_healthy_log_is_silent(shape):
     assert nothing_happened(diagnose(findings, None, window_s=1800.0))
 
 
-def test_one_line_of_trouble_in_a_healthy_log_is_found():
-    lines = list(healthy.lines(healthy.SHAPES[0], 3000))
-    lines.insert(2000, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+def test_the_one_line_with_which_a_healthy_log_breaks_off_is_found():
+    lines = list(healthy.lines(healthy.SHAPES[0], 3000))[:2000]
+    lines.append("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
     data = "\n".join(lines).encode()
     answer = diagnose(list(scan_log(io.BytesIO(data), CATALOGUE, file="train.log")), None, window_s=1800.0)
     assert answer.label == "software/oom"

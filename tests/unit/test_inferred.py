@@ -213,3 +213,65 @@ def test_only_lines_of_our_own_job_count_in_the_controllers_log():
     assert of(controller, log(step)).label == "scheduler/quota"
     other = step.replace("41207", "41190")
     assert of(controller, log(other)).label == "scheduler/time_limit"
+
+
+def introduced(rank: int, host: str) -> str:
+    return f"{host}:1:2 [0] NCCL INFO comm 0x7c rank {rank} nranks 4 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x7a - Init START"
+
+
+def test_a_silent_rank_is_named_with_its_node():
+    ranks = [introduced(0, "a"), introduced(1, "a"), introduced(2, "b.cluster"), introduced(3, "b.cluster")]
+    answer = of(log(*ranks, *watchdog(0, 1, 3)))
+    assert [(each.rank, each.node) for each in answer.suspects] == [(2, "b")]
+    assert advise(answer) is Action.REQUEUE_EXCLUDE_NODE
+
+
+def test_a_rank_that_never_spoke_runs_where_its_neighbours_do():
+    ranks = [introduced(0, "a"), introduced(1, "a"), introduced(3, "a"), introduced(4, "b")]
+    assert [each.node for each in of(log(*ranks, *watchdog(0, 1, 3))).suspects] == ["a"]
+    assert [each.node for each in of(log(*ranks[:2], ranks[3], *watchdog(0, 1, 3))).suspects] == [None]
+
+
+def test_the_story_of_a_broken_drive_begins_with_its_first_line():
+    timeout = kernel("nvme nvme0: I/O 12 QID 4 timeout, reset controller", sequence=1)
+    gone = kernel("nvme nvme0: Removing after probe failure status: -19", sequence=2)
+    answer = of(timeout, gone)
+    assert answer.root is not None
+    assert (answer.root.evidence.sequence, answer.confirmed, advise(answer)) == (1, True, Action.DRAIN_NODE)
+
+
+def test_a_milder_fault_of_the_same_gpu_does_not_take_the_name_of_the_grave_one():
+    assert of(xid(94, sequence=1), xid(95, sequence=2)).detail == "xid=95"
+
+
+DONE = "{'train_runtime': 5021.3, 'train_samples_per_second': 12.1, 'epoch': 3.0}"
+LINK_DOWN = "mlx5_core 0000:65:00.0 ib0: Link down"
+LINK_UP = "mlx5_core 0000:65:00.0 ib0: Link up"
+
+
+def test_what_a_run_survived_to_its_end_interrupted_nothing():
+    for trouble in ("ValueError: shapes do not match", "RuntimeError: CUDA out of memory. Tried to allocate 2.93 GiB"):
+        survived = of(log(trouble, DONE))
+        assert (survived.root, advise(survived)) == (None, Action.NONE)
+        assert of(log(DONE, trouble)).root is not None
+
+
+def test_a_passing_trouble_of_the_node_did_not_interrupt_a_run_that_ended_well():
+    assert of(kernel(LINK_DOWN), log(DONE)).root is None
+    assert of(kernel(LINK_DOWN), log(*watchdog(0))).label == "network/link_down"
+    assert of(xid(79), log(DONE)).label == "hardware/gpu_xid"
+
+
+def test_a_link_that_came_back_while_nothing_waited_is_no_interruption():
+    assert of(kernel(LINK_DOWN, sequence=1), kernel(LINK_UP, sequence=2)).root is None
+    assert of(kernel(LINK_UP, sequence=1), kernel(LINK_DOWN, sequence=2)).label == "network/link_down"
+
+
+def test_what_a_log_goes_on_from_for_long_only_to_fail_of_something_else_was_survived():
+    early, late = "1970-01-01 01:00:00 step 1", "1970-01-01 02:46:00 step 900"
+    missing, full = "ModuleNotFoundError: No module named 'apex'", "OSError: [Errno 28] No space left on device"
+    assert of(log(early, missing, late, full)).label == "resource/disk_full"
+    assert of(log(late, missing, full)).label == "software/env_mismatch"
+    again = of(log(early, full, late, full))
+    assert again.root is not None
+    assert (again.label, again.root.evidence.line) == ("resource/disk_full", 2)

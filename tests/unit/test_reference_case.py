@@ -92,6 +92,14 @@ def test_heat_ends_no_program_by_itself():
     assert [each.label for each in answer.rejected] == ["hardware/thermal"]
 
 
+def test_a_node_that_was_warm_while_its_job_ran_interrupted_nothing():
+    warm = SMI.format(when=END - timedelta(minutes=12), degrees=60, slowdown="Active")
+    found = of({"slurm-77.out": "2026-03-14 02:29:00 step 1\nstep 2\n", "nvidia-smi-q.n17.txt": warm})
+    answer = diagnose(found.findings, None, window_s=1800)
+    assert nothing_happened(answer)
+    assert [each.label for each in answer.rejected] == ["hardware/thermal"]
+
+
 def test_what_a_completed_job_lived_through_interrupted_nothing():
     record = "JobID|State|ExitCode|NodeList\n77|COMPLETED|0:0|n17\n"
     warm = SMI.format(when=END - timedelta(minutes=12), degrees=60, slowdown="Active")
@@ -101,3 +109,17 @@ def test_what_a_completed_job_lived_through_interrupted_nothing():
     hot = SMI.format(when=END - timedelta(minutes=12), degrees=92, slowdown="Active")
     found = of({"sacct.txt": record, "slurm-77.out": log(), "nvidia-smi-q.n17.txt": hot})
     assert diagnose(found.findings, found.attempt, window_s=1800).label == "hardware/thermal"
+
+
+def test_counters_read_long_after_the_end_still_tell_what_happened_before():
+    late = PORTS.format(when=END + timedelta(hours=2)).replace(
+        "== n05\n# Port counters: Lid 5 port 1\nSymbolErrorCounter:..............4",
+        "== n05\n# Port counters: Lid 5 port 1\nSymbolErrorCounter:..............90004",
+    )
+    files = {
+        "slurm-77.out": log(),
+        "perfquery.before.txt": PORTS.format(when=END - timedelta(hours=9)),
+        "perfquery.after.txt": late,
+    }
+    answer = diagnose(of(files).findings, None, window_s=1800)
+    assert (answer.label, [each.node for each in answer.suspects]) == ("network/link_errors", ["n05"])

@@ -54,7 +54,7 @@ def test_every_telling_piece_is_found_once_with_its_place(parts, sizes):
     assert places(data, *sizes) == list(expected(data)) == places(data)
 
 
-SMALL = {"BLOCK": 64, "KEPT": 8, "BEFORE": 8, "BEFORE_LAST": 8, "LITERAL_MAX": 3}
+SMALL = {"BLOCK": 64, "KEPT": 8, "LONGEST": 16, "BEFORE": 8, "BEFORE_LAST": 8, "LITERAL_MAX": 3}
 
 
 @settings(max_examples=300)

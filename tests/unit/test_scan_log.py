@@ -61,6 +61,24 @@ def test_the_rank_that_a_message_names_is_believed_first():
 
 
 @pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("logs/train.rank3.log", 3),
+        ("run/rank_0007/stderr", 7),
+        ("Rank-12.err", 12),
+        ("attempt_0/3/stderr.log", None),
+        ("slurm-12-3.out", None),
+        ("frank3.log", None),
+    ],
+)
+def test_a_files_name_tells_the_rank_when_it_says_so(name, rank):
+    (found,) = scan_log(io.BytesIO(OOM), CATALOGUE, file=name)
+    assert found.evidence.rank == rank
+    (labelled,) = scan_log(io.BytesIO(b"[rank5]: " + OOM), CATALOGUE, file=name)
+    assert labelled.evidence.rank == 5
+
+
+@pytest.mark.parametrize(
     "line",
     [
         b'    raise RuntimeError("CUDA out of memory. Tried to allocate")',

@@ -72,15 +72,15 @@ class Signature:
         found = self.pattern.compiled.search(text)
         if not found:
             return None
-        fields = {name: value for name, value in found.groupdict().items() if value is not None}
-        words = {name: value or "" for name, value in found.groupdict().items()}
+        named = found.groupdict("")
+        fields = {name: value for name, value in named.items() if value or found[name] is not None}
         row = self.rows.get(fields.get(self.key, "")) if self.key else None
         meaning = row or self.meaning
         return Match(
             signature=f"{self.id}.{fields[self.key]}" if row and self.key else self.id,
             meaning=meaning,
-            detail=self.detail.format_map(words),
-            summary=meaning.summary.format_map(words),
+            detail=self.detail.format_map(named) if self.detail else "",
+            summary=meaning.summary.format_map(named),
             fields=fields,
         )
 

@@ -7,6 +7,7 @@ thousands of jobs, and at the end of each job's own log.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,10 +43,16 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command with *arguments* and return its exit code."""
     asked = _parser().parse_args(arguments)
     try:
-        return _diagnose(asked)
+        code = _diagnose(asked)
+        sys.stdout.flush()
     except WheeltapperError as error:
         print(f"wheeltapper diagnose: {error}", file=sys.stderr)
         return BAD_INPUT
+    except BrokenPipeError:
+        # `head` has seen enough. What is still in the buffer must not fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,6 +13,9 @@ from wheeltapper.evidence import Finding, Role, Source
 SKEW_S = 60.0
 """Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
 
+COMPLETED = "run.completed"
+"""The signature of a run that says that it went to its end."""
+
 HEARSAY = "hearsay.kernel"
 """The signature of a kernel message that a job printed."""
 
@@ -20,6 +23,9 @@ _Log = tuple[str | None, str | None]
 """A node and, for a kernel log that was saved, its file: boots are told apart within one log."""
 
 _CGROUP_JOB = re.compile(r"/job_(\d+)\b")
+
+KILLS = frozenset({"resource/host_oom", "resource/pids_limit"})
+"""What ends processes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,12 @@ class _Scene:
     job_gpus: Mapping[str, tuple[str, ...]]
     boots: Mapping[_Log, str]
     earlier: Mapping[str, int]
+    completed: Mapping[str, int]
+    """For each log the line with which its run went to its end."""
     job: str | None
     """The job's id: the scheduler's word for it, or the only one that the logs name."""
+    something_failed: bool
+    """A log or a scheduler says that something went wrong at all."""
 
 
 def admit(
@@ -55,7 +65,9 @@ def admit(
         job_gpus,
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
+        _completed(findings),
         _job(findings, attempt),
+        _something_failed(findings, attempt),
     )
     admitted: list[Finding] = []
     rejected: dict[tuple[str, str | None, str | None, str], Rejected] = {}
@@ -77,9 +89,26 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
     return max(logged, default=None)
 
 
+def _something_failed(findings: Iterable[Finding], attempt: Attempt | None) -> bool:
+    if attempt is not None and attempt.ending is not Ending.COMPLETED:
+        return True
+    return any(
+        each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
+        for each in findings
+    )
+
+
 def _longest_wait(findings: Iterable[Finding]) -> float:
     """Return how many seconds the slowest timeout waited before it spoke: what it waited for is at least that old."""
     return max((float(each.fields["ran_ms"]) / 1000 for each in findings if "ran_ms" in each.fields), default=0.0)
+
+
+def _completed(findings: Iterable[Finding]) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    for each in findings:
+        if each.signature == COMPLETED and each.evidence.file is not None:
+            lines[each.evidence.file] = max(lines.get(each.evidence.file, 0), each.evidence.line or 0)
+    return lines
 
 
 def _job(findings: Iterable[Finding], attempt: Attempt | None) -> str | None:
@@ -125,6 +154,8 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
         return "a job's log quotes the kernel, and anyone can write that; only the kernel's own log counts"
     if _was_survived(finding, scene.attempt):
         return "the scheduler counts the job as completed, so nothing of this interrupted it"
+    if not scene.something_failed and _is_mild(finding):
+        return "nothing says that a job failed, and a node may be like this while its jobs run"
     if finding.evidence.source in {Source.KERNEL, Source.CHECK}:
         return (
             _wrong_node(finding, scene)
@@ -137,7 +168,17 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
         return _wrong_node(finding, scene) or _job_of_another(finding, scene)
     if (finding.evidence.line or 0) <= scene.earlier.get(finding.evidence.file or "", -1):
         return "the log was continued, and this line is of an earlier attempt"
+    if (finding.evidence.line or 0) < scene.completed.get(finding.evidence.file or "", -1):
+        return "the run went to its end after it"
     return None
+
+
+def _is_mild(finding: Finding) -> bool:
+    """True for what a check of the node found and what alone is no interruption: a warm GPU, a few link errors.
+
+    Processes that were killed are one.
+    """
+    return finding.evidence.source is Source.CHECK and not finding.convicts and finding.label not in KILLS
 
 
 def _was_survived(finding: Finding, attempt: Attempt | None) -> bool:

@@ -40,6 +40,7 @@ def advise(diagnosis: Diagnosis) -> Action:
     if family == "unknown" or diagnosis.label in AGAIN:
         return Action.REQUEUE
     if diagnosis.label in labels.TRANSIENT:
-        nodes = {suspect.node for suspect in diagnosis.suspects if suspect.node}
+        # One GPU is on one node, also where nothing tells its name.
+        nodes = {suspect.node for suspect in diagnosis.suspects if suspect.node or suspect.gpu}
         return Action.REQUEUE_EXCLUDE_NODE if len(nodes) == 1 else Action.REQUEUE
     return Action.NO_REQUEUE

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.diagnosis.admit import COMPLETED
 from wheeltapper.diagnosis.depth import ENDING, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
@@ -27,7 +28,7 @@ NVLINK_ECHO_S = 5.0
 BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
-BROKEN = frozenset({"python.connection", "nccl.system_error"})
+BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
 
 CONTROLLER = "slurmctld."
@@ -69,7 +70,8 @@ class _Scene:
     told: Sequence[Finding]
     depths: Sequence[Depth]
     cancelled: bool
-    files_only: bool
+    ended_well: bool
+    """A log says that its run went to its end, and no log says anything else."""
     ends: Mapping[str, int]
     """For each log the line with which the scheduler began to end the job."""
     waited_for_network: bool
@@ -120,7 +122,7 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         told=told,
         depths=depths,
         cancelled=attempt is not None and attempt.ending is Ending.CANCELLED,
-        files_only=attempt is None,
+        ended_well=_ended_well(told),
         ends=ends,
         waited_for_network=any(
             each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
@@ -137,6 +139,11 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
     )
 
 
+def _ended_well(told: Sequence[Finding]) -> bool:
+    logged = [each for each in told if each.evidence.source is Source.JOB_LOG]
+    return any(each.signature == COMPLETED for each in logged) and all(each.role is Role.BENIGN for each in logged)
+
+
 def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Finding]) -> int:
     """Return the place of *finding* among those of its depth: its place in the story, with a few exceptions."""
     if how_deep is Depth.CONVICTED and _is_link_echo(finding, told):
@@ -147,10 +154,10 @@ def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Fin
         return number - 2 * len(told)
     if how_deep is Depth.ENDING and finding.signature.startswith(CONTROLLER):
         return number - len(told)  # logs of jobs and tables of states only repeat it
-    if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
-        return number - len(told)  # it names a pair of ends; a timeout names nothing
     if how_deep is Depth.SYMPTOM and finding.signature in BROKEN:
         return number + len(told)  # somebody else's end broke it
+    if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
+        return number - len(told)  # it names a pair of ends; a timeout names nothing
     return number
 
 
@@ -170,14 +177,16 @@ def _is_link_echo(finding: Finding, told: Sequence[Finding]) -> bool:
 def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | None:
     if scene.cancelled and how_deep is not Depth.CONVICTED and finding.label != "scheduler/cancelled":
         return "the job was cancelled, and only proven hardware faults weigh more"
+    if scene.ended_well and how_deep is not Depth.CONVICTED:
+        return "the run went to its end"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
-    if how_deep is Depth.EXCEPTION:
-        return scene.exceptions.reason_against(finding)
+    if how_deep in {Depth.LOG, Depth.EXCEPTION}:
+        return scene.exceptions.reason_against(finding, how_deep)
     return None
 
 
@@ -193,7 +202,7 @@ def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:
         return None
     if scene.otherwise_explained:
         return "nothing in the job's log waited for the network"
-    if not scene.files_only and _came_back(finding, scene.told):
+    if _came_back(finding, scene.told):
         return "the link came back, and nothing in the job's log waited for the network"
     return None
 

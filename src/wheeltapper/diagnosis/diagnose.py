@@ -16,7 +16,8 @@ from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
 from wheeltapper.diagnosis.depth import Depth, depth, place, story
 from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
-from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.diagnosis.places import with_nodes
+from wheeltapper.evidence import Disposition, Finding, Role, Source
 from wheeltapper.labels import UNKNOWN, Label, family
 from wheeltapper.recovery import graver, heeded
 
@@ -79,7 +80,7 @@ def _conclude(
     symptom = _loudest(told, root)
     # An echo that the catalogue gives no label is worth a line of the chain, but no name.
     named = symptom if symptom is not None and symptom.label != UNKNOWN else None
-    accused = _suspects(root, told, attempt)
+    accused = with_nodes(_suspects(root, told, attempt), told)
     lesser = [
         Rejected(each.finding.label, each.finding.evidence.where, _why_lesser(first, each))
         for each in _one_per_label(possible, root.label)
@@ -99,14 +100,27 @@ def _conclude(
 
 
 def _raised(root: Finding, told: Sequence[Finding]) -> Finding:
-    """Return *root* with the gravest disposition that its own GPU was given: one machine, one repair."""
-    if not root.convicts or root.evidence.gpu is None:
+    """Return *root* as its machine tells it: from the first line that states it, with the gravest disposition.
+
+    One GPU has one repair. A milder line of the same fault may come first, and is where the story begins.
+    """
+    if not root.convicts:
         return root
+    same = [each for each in told if each.role is Role.ROOT and _place(each) == _place(root)]
     disposition = root.disposition
-    for each in told:
-        if each.convicts and _place(each) == _place(root):
-            disposition = graver(disposition, each.disposition)
-    return replace(root, disposition=disposition)
+    if root.evidence.gpu is not None:
+        for each in same:
+            disposition = graver(disposition, each.disposition) if each.convicts else disposition
+    first = next(
+        each
+        for each in same
+        if each == root or (each.label == root.label and each.disposition is Disposition.NONE and _alike(each, root))
+    )
+    return replace(first, disposition=disposition)
+
+
+def _alike(one: Finding, other: Finding) -> bool:
+    return one.evidence.source is other.evidence.source
 
 
 def _witnesses(root: Finding, told: Sequence[Finding]) -> list[Finding]:

@@ -1,15 +1,20 @@
-"""A plain exception is the last word of a traceback: it may be the cause, an echo, or caught and survived."""
+"""What a program says at its end may be the cause, an echo, or caught and survived: exceptions, and plainer words.
+
+A plain exception is the last word of a traceback, and waiting ranks raise them, too. Of anything that a log says, what
+it goes on from for long, only to fail of something else, was survived.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from wheeltapper.diagnosis.depth import Depth, depth
-from wheeltapper.evidence import Finding, Role
+from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.labels import Label
 
 SURVIVED_S = 600.0
-"""Seconds after which an exception that the log goes on from was caught. Longer than a launcher takes to end a job."""
+"""Seconds after which what the log goes on from was survived. Longer than a launcher takes to end a job."""
 
 TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/transport"})
 """What makes waiting ranks raise exceptions of their own."""
@@ -17,37 +22,55 @@ TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/tra
 _Speaker = tuple[str | None, int | None]
 """A file and a rank."""
 
+_Latest = dict[str | None, dict[Label, float]]
+"""For each file when each label was said last."""
 
-@dataclass
+
+@dataclass(frozen=True, slots=True)
 class Exceptions:
-    """What each file says of timeouts and of exceptions; one pass over the story, then a look-up for each exception."""
+    """What each file says of timeouts and failures; one pass over the story, then a look-up for each finding."""
 
-    timeouts: dict[_Speaker, int] = field(default_factory=dict)
-    first_timeout: dict[str | None, int] = field(default_factory=dict)
-    last_raised: dict[str | None, float] = field(default_factory=dict)
+    timeouts: Mapping[_Speaker, int]
+    first_timeout: Mapping[str | None, int]
+    raised: _Latest
+    stated: _Latest
 
     @classmethod
     def of(cls, told: Sequence[Finding]) -> Exceptions:
         """Return what *told* says of them."""
-        seen = cls()
+        timeouts: dict[_Speaker, int] = {}
+        first_timeout: dict[str | None, int] = {}
+        raised: _Latest = {}
+        stated: _Latest = {}
         for each in told:
             where = each.evidence
-            line = where.line or 0
             if each.role is Role.SYMPTOM and each.label in TIMEOUTS:
-                seen.timeouts.setdefault((where.file, where.rank), line)
-                seen.first_timeout.setdefault(where.file, line)
-            elif where.at is not None and depth(each) is Depth.EXCEPTION:
-                seen.last_raised[where.file] = max(seen.last_raised.get(where.file, where.at), where.at)
-        return seen
+                timeouts.setdefault((where.file, where.rank), where.line or 0)
+                first_timeout.setdefault(where.file, where.line or 0)
+            elif each.role is Role.ROOT and where.at is not None and where.source is Source.JOB_LOG:
+                latest = {Depth.EXCEPTION: raised, Depth.LOG: stated}.get(depth(each))
+                if latest is not None:
+                    of_file = latest.setdefault(where.file, {})
+                    of_file[each.label] = max(of_file.get(each.label, where.at), where.at)
+        return cls(timeouts, first_timeout, raised, stated)
 
-    def reason_against(self, finding: Finding) -> str | None:
-        """Return why the exception in *finding* is not the cause, or None. A rank that never timed out is no echo."""
+    def reason_against(self, finding: Finding, how_deep: Depth) -> str | None:
+        """Return why *finding* is not the cause, or None. A rank that never timed out is no echo."""
+        where = finding.evidence
+        if how_deep is Depth.EXCEPTION and self._is_echo(finding):
+            return "it came after a timeout, which explains it"
+        if where.at is None or where.source is not Source.JOB_LOG:
+            return None
+        later = [at for label, at in self.stated.get(where.file, {}).items() if label != finding.label]
+        if how_deep is Depth.EXCEPTION:
+            later += self.raised.get(where.file, {}).values()
+        if max(later, default=where.at) - where.at > SURVIVED_S:
+            return "the job went on after it, so it was survived"
+        return None
+
+    def _is_echo(self, finding: Finding) -> bool:
         where = finding.evidence
         timed_out = self.first_timeout.get(where.file)
         if where.rank is not None and timed_out is not None:
             timed_out = self.timeouts.get((where.file, where.rank), self.timeouts.get((where.file, None)))
-        if timed_out is not None and timed_out < (where.line or 0):
-            return "it came after a timeout, which explains it"
-        if where.at is not None and self.last_raised.get(where.file, where.at) - where.at > SURVIVED_S:
-            return "the job went on after it, so it was caught"
-        return None
+        return timed_out is not None and timed_out < (where.line or 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wheeltapper.attempt import Attempt
@@ -25,8 +25,10 @@ def conclude(readings: Sequence[Reading], names: Iterable[str] = ()) -> Case:
     """Return the case that all *readings* make; *names* are those of the files."""
     findings = [*(each for reading in readings for each in reading.findings), *_judged(readings)]
     attempt = _subject([each for reading in readings for each in reading.attempts], names)
-    findings = [each for each in findings if _is_of_job(each, attempt) and _is_of_objects(each, readings)]
-    findings = _planned(_placed(findings, readings))
+    jobs = frozenset(job.lower() for reading in readings for job in reading.jobs)
+    hosts = {pod: node for reading in readings for pod, node in reading.places}
+    findings = [each for each in findings if _is_of_job(each, attempt) and _is_of_objects(each, jobs, hosts)]
+    findings = _planned(_placed(findings, hosts))
     return Case(tuple(findings), _comparable(attempt, findings))
 
 
@@ -42,6 +44,7 @@ def _judged(readings: Sequence[Reading]) -> list[Finding]:
     grown = counters.growths(samples)
     return [
         *counters.judge(grown),
+        *counters.judge_alone(samples),
         *congestion.judge(grown),
         *cgroups.judge(samples),
         *gpus.judge(states),
@@ -78,23 +81,21 @@ def _is_of_job(finding: Finding, attempt: Attempt | None) -> bool:
     )
 
 
-def _is_of_objects(finding: Finding, readings: Sequence[Reading]) -> bool:
+def _is_of_objects(finding: Finding, jobs: frozenset[str], hosts: Mapping[str, str]) -> bool:
     """False for what Kubernetes says of another job's pods, or of a node on which this job had none."""
     subject = finding.fields.get("object")
-    jobs = {job.lower() for reading in readings for job in reading.jobs}
     if subject is None or not jobs:
         return True
     kind, _, name = subject.partition("/")
     if kind == "node":
-        hosts = {node for reading in readings for _pod, node in reading.places}
-        return not hosts or name in hosts
+        return not hosts or name in hosts.values()
     return any(name == job or name.startswith(f"{job}-") for job in jobs)
 
 
-def _placed(findings: Sequence[Finding], readings: Sequence[Reading]) -> list[Finding]:
-    """Put the node's name where a pod's stands, and the only node that is known where none stands."""
-    hosts = {pod: node for reading in readings for pod, node in reading.places}
-    known = {hosts.get(node, node) for each in findings if (node := each.evidence.node)}
+def _placed(findings: Sequence[Finding], hosts: Mapping[str, str]) -> list[Finding]:
+    """Put the node's name where a pod's stands, and the only node that was looked at where none stands."""
+    looked_at = [each.evidence for each in findings if each.evidence.source in {Source.KERNEL, Source.CHECK}]
+    known = {hosts.get(seen.node, seen.node) for seen in looked_at if seen.node}
     only = next(iter(known)) if len(known) == 1 else None
     result = []
     for each in findings:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wheeltapper.attempt import Attempt
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import EXCERPT_CHARS, Disposition, Evidence, Finding, Role, Source
 from wheeltapper.inputs.naming import node_in_name
 from wheeltapper.labels import label
+
+if TYPE_CHECKING:
+    from wheeltapper.inputs.judging.gpus import Gpu
+    from wheeltapper.inputs.judging.recorder import Dump
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,8 @@ class Reading:
 
     findings: tuple[Finding, ...] = ()
     samples: tuple[Sample, ...] = ()
-    gpus: tuple[Any, ...] = ()
-    dumps: tuple[Any, ...] = ()
+    gpus: tuple[Gpu, ...] = ()
+    dumps: tuple[Dump, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     jobs: tuple[str, ...] = ()
     places: tuple[tuple[str, str], ...] = ()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import timezone
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.clock import time_of
 
 if TYPE_CHECKING:
     from wheeltapper.inputs.model import Line
@@ -17,22 +17,8 @@ if TYPE_CHECKING:
 _TOOLS = frozenset(
     {"nvidia", "smi", "q", "device", "plugin", "nvlink", "errors", "ibstat", "ibstatus", "perfquery", "ethtool", "nic"}
     | {"ipmi", "ipmitool", "sel", "bmc", "dmesg", "kern", "kmsg", "console", "journal", "journalctl", "k", "rdma", "df"}
-    | {
-        "counters",
-        "cpu",
-        "stat",
-        "memory",
-        "events",
-        "pressure",
-        "psi",
-        "edac",
-        "aer",
-        "dcgmi",
-        "health",
-        "diag",
-        "sysfs",
-    }
-    | {"cgroup", "sensors", "numactl", "log", "txt", "out", "json", "csv", "yaml", "node", "host", "pod"}
+    | {"counters", "cpu", "stat", "memory", "events", "pressure", "psi", "edac", "aer", "dcgmi", "health", "diag"}
+    | {"sysfs", "cgroup", "sensors", "numactl", "log", "txt", "out", "json", "csv", "yaml", "node", "host", "pod"}
 )
 """Words in a file's name that say what it holds and not where."""
 
@@ -50,11 +36,6 @@ _HEADING = re.compile(
     r"^\s*(?:[=#*>-]{2,}|#)[\s\[]*(?:(?:host|node|pod)(?:name)?[:= ]\s*)?(?P<node>[A-Za-z][A-Za-z0-9.-]*)(?![\w/])"
 )
 _GATHERED = re.compile(r"^(?P<node>[A-Za-z][A-Za-z0-9.-]*): ?(?!\.|\d+$|$)")
-_CTIME = re.compile(
-    r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) (?P<month>[A-Z][a-z]{2}) +(?P<day>\d{1,2}) (?P<hour>\d\d):(?P<minute>\d\d):"
-    r"(?P<second>\d\d)(?: [A-Z]{3,4})? (?P<year>\d{4})\b"
-)
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def node_in_name(name: str) -> str | None:
@@ -86,19 +67,7 @@ def is_node(word: str) -> bool:
 
 def moment(text: str) -> float | None:
     """Return the first time in *text*, ISO or as ``date`` prints it; without an offset it counts as UTC."""
-    stamped = time_of(text, timezone.utc)
-    if stamped is not None:
-        return stamped
-    found = _CTIME.search(text)
-    if not found or found["month"] not in _MONTHS:
-        return None
-    try:
-        return datetime(
-            int(found["year"]), _MONTHS.index(found["month"]) + 1, int(found["day"]),
-            int(found["hour"]), int(found["minute"]), int(found["second"]), tzinfo=timezone.utc,
-        ).timestamp()  # fmt: skip
-    except ValueError:
-        return None
+    return time_of(text, timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which reader a document belongs to. A new kind is a new module in ``readers/`` with a ``READER``: no list to edit."""
+"""Which reader a document belongs to. A new kind is a new module in ``readers/`` with a ``READER``, and a mark here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from wheeltapper.inputs.model import Document, Reader
 LARGEST = 16 << 20
 """Bytes beyond which a file is a log and no document: they are read whole, and a log is streamed."""
 
-
 SHORT = 64
 """Bytes up to which a file may be one number of sysfs, which only its name tells."""
 
@@ -21,6 +20,9 @@ _MARKS = re.compile(
     rb"# Port |NIC statistics:|Link \d+: |nr_throttled|oom_kill|max \d|/ports/|_count\b|aer_dev_|NVSMI LOG"
     rb"|device handle|\.gpu\b|clocks|pcie\.link|ecc\.errors|remapped_rows|retired_pages|sserted|JobID|JobId=|NodeName="
     rb"|ReservationName=|apiVersion|LAST SEEN|\"message\"|pg_config|nccl_version|record_id"
+    rb"|^CA '|avg10=|degrees C|Health Monitor|Overall Health|\| Diagnostic|Uncorrected Errors|^Name: "
+    rb"|GRPC server for|XidCriticalError|TOTAL_ERR_",
+    re.MULTILINE,
 )
 """What one at least of a reader's documents holds. An ordinary log holds none, and needs no reader to be loaded."""
 

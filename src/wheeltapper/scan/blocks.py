@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
+from wheeltapper.scan.line_ends import LARGE, LineEnds
+
 BLOCK = 1 << 18
 """Bytes read at a time: they stay in the processor's cache while they are searched and counted."""
 
 KEPT = 1 << 16
 """Bytes kept of either end of a piece that is longer than both: dumps of megabytes have their say at the ends."""
+
+LONGEST = 2 * KEPT
+"""Bytes of the longest piece that is kept whole."""
 
 BEFORE = 4096
 """Bytes before a piece that are handed along with it: enough to hold a line that carries the time."""
@@ -97,7 +102,7 @@ def telling_pieces(
 
 
 def _grown(long: _Long | None, rest: bytes, ends: Ends) -> tuple[_Long | None, bytes]:
-    if long is None and len(rest) > 2 * KEPT:
+    if long is None and len(rest) > LONGEST:
         return _Long(rest, ends), b""
     return long, rest
 
@@ -139,6 +144,7 @@ class _Search:
         self._line = offset
         self._at = offset
         self._before = b""
+        self._line_ends = LineEnds()
 
     def long_piece(self, long: _Long) -> Iterator[Piece]:
         """Yield the piece that has gone by, when it tells."""
@@ -150,42 +156,43 @@ class _Search:
 
     def block(self, block: bytes, begin: int, end: int) -> Iterator[Piece]:
         """Yield the telling pieces in *block* from *begin*, where a piece begins, up to *end*, where one ends."""
-        done = counted = begin
         number, line, put_off = self._number, self._line, self._put_off
         at = self._at - begin
-        has_bars = block.find(b"\r", begin, end) >= 0
+        find, find_back, count, count_ends = block.find, block.rfind, block.count, self._line_ends.count
+        has_bars = find(b"\r", begin, end) >= 0
+        done = counted = begin
+        floor = max(0, begin - 1)  # the end of the piece before, so that it is seen again
+        whole = begin + BEFORE_LAST
         for position in self._ends(block) if end > begin else ():
             if position < done:
                 continue
             if position >= end:
                 break
-            floor = done - 1 if done else 0
-            newline = block.rfind(b"\n", floor, position)
+            newline = find_back(b"\n", floor, position)
             start = newline + 1 or done
-            if newline >= 0:
-                line, floor = at + start, newline
-            stop = block.find(b"\n", position, end)
+            stop = find(b"\n", position, end)
             if stop < 0:
                 stop = end
+            if newline >= 0:
+                line = at + start
             if has_bars:
-                start = block.rfind(b"\r", floor, position) + 1 or start
-                back = block.find(b"\r", position, stop)
+                start = find_back(b"\r", max(newline, floor), position) + 1 or start
+                back = find(b"\r", position, stop)
                 stop = back if back >= 0 else stop
-            number += block.count(b"\n", counted, start)
-            counted, done = start, stop + 1
-            raw = block[start:stop] if stop - start <= 2 * KEPT else _shortened(block[start:stop])
+            number += count_ends(block, counted, start) if start - counted >= LARGE else count(b"\n", counted, start)
+            counted, floor, done = start, stop, stop + 1
+            raw = block[start:stop] if stop - start <= LONGEST else _shortened(block[start:stop])
             slot = put_off(raw)
             if slot is None:
                 yield Piece(raw, number, line, at + start, self._text_before(block, begin, start))
-            else:
+            elif start >= whole:
                 # Not worth a Piece: of a burst's million lines one is looked at.
-                before = block[start - BEFORE_LAST : start] if start - begin >= BEFORE_LAST else None
-                if before is None:
-                    before = self._text_before(block, begin, start)[-BEFORE_LAST:]
-                slot.last = raw, number, line, at + start, before
+                slot.last = raw, number, line, at + start, block[start - BEFORE_LAST : start]
+            else:
+                slot.last = raw, number, line, at + start, self._text_before(block, begin, start)[-BEFORE_LAST:]
         newline = block.rfind(b"\n", begin, end)
         self._line = at + newline + 1 if newline >= 0 else line
-        self._number = number + block.count(b"\n", counted, end)
+        self._number = number + self._line_ends.count(block, counted, end)
         self._before = self._text_before(block, begin, end)
         self._at = at + end
 

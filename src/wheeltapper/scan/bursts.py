@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from typing import Any
 
 from wheeltapper.scan.blocks import Piece, Slot
 from wheeltapper.scan.finding import KEEP_FIRST, KINDS_MAX
@@ -24,35 +25,36 @@ SHAPE_BYTES = 1024
 SETTLED_MAX = 4096
 """Combinations of numbers in one shape that are known to be no news."""
 
+LAYOUTS_MAX = 16_384
+"""Layouts whose numbers are found without a search: lines of one shape whose numbers are of the same lengths."""
+
 SHAPES_MAX = 8192
 """Shapes that are remembered; lines of further ones are always read."""
 
 _DIGITS = b"0123456789"
+_MASK = bytes.maketrans(b"123456789", b"000000000")
 _DIGITS_ONLY = bytes(byte if byte in _DIGITS else 0x20 for byte in range(256))
 
-_MUTE = re.compile(
+_NUMBER = re.compile(rb"\d+")
+_NUMBERS = re.compile(
     rb"""
-      \d+(?:[-/.]\d+){2}[T _:-]*(?:\d+(?::\d+)+)?(?:[.,]\d+)?   # dates, with a time of day
-    | \d+(?::\d\d)+(?:[.,]\d+)?                                 # times of day
-    | 0x[0-9a-fA-F]+                                            # addresses of memory
-    | \d+[.]\d+(?:[eE][+-]?\d+)?                                # measures
+      (?P<names>                                                     # who speaks, or is spoken of:
+        [Rr](?:ank|ANK)[ ]?[:=\]#]?[ ]?\[?\d+ | ^[ ]{0,5}\d+:[ ] | ^\[\d+,\d+\]     # ranks
+      | (?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])                       # addresses of hosts
+      | [A-Za-z][-_]?\d+(?:-\d+)*(?=[\s:.,;()<>|=/\[\]]|$)           # n17, gpu-node-3, cuda:1
+      )
+    | (?P<mute>                                                      # what tells no two failures apart:
+        \d+(?:[-/.]\d+){2}(?:[T _:-]*\d+(?::\d+)+(?:[.,]\d+)?)?     # dates, with a time of day
+      | \d+(?::\d\d)+(?:[.,]\d+)?                                   # times of day
+      | 0x[0-9a-fA-F]+                                               # addresses of memory
+      | \d+\.\d+(?:[eE][+-]?\d+)?                                   # measures
+      )
     """,
     re.VERBOSE,
 )
-"""Numbers that never tell one failure from another."""
-
-_SPEAKER = re.compile(
-    rb"""
-      [Rr](?:ank|ANK)[ ]?[:=\]#]?[ ]?\[?\d+ | ^[ ]{0,5}\d+:[ ] | ^\[\d+,\d+\]     # ranks
-    | (?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d.])                                       # addresses of hosts
-    | [A-Za-z](?:-|_)?\d+(?:-\d+)*(?=[\s:.,;\]\)\[\(<>|=/]|$)                     # n17, gpu-node-3, cuda:1
-    """,
-    re.VERBOSE,
-)
-"""Numbers that name who speaks or is spoken of."""
+"""The meaning of numbers, as far as their surroundings tell; any other number may be a code."""
 
 _Key = bytes | tuple[bytes, ...]
-_Picker = Callable[[Sequence[bytes]], _Key]
 
 
 class _Voice(Slot):
@@ -68,23 +70,22 @@ class _Voice(Slot):
 class _Shape:
     """What has been read of one shape. The *width* is how many numbers a line of it holds."""
 
-    __slots__ = ("codes", "crowd", "heard", "settled", "speaker", "told", "width")
+    __slots__ = ("codes", "crowd", "heard", "settled", "speaker", "telling", "width")
 
     def __init__(self, raw: bytes) -> None:
-        mute = [found.span() for found in _MUTE.finditer(raw)]
-        naming = [found.span() for found in _SPEAKER.finditer(raw)]
-        numbers = [found.start() for found in re.finditer(rb"\d+", raw)]
+        known = list(_NUMBERS.finditer(raw))
+        naming = [found.span() for found in known if found["names"]]
+        numbers = [found.start() for found in _NUMBER.finditer(raw)]
         self.width = len(numbers)
         self.speaker = [place for place, start in enumerate(numbers) if _within(start, naming)]
-        self.codes = {
-            place: set[bytes]() for place, start in enumerate(numbers) if not _within(start, [*naming, *mute])
-        }
+        explained = [found.span() for found in known]
+        self.codes = {place: set[bytes]() for place, start in enumerate(numbers) if not _within(start, explained)}
         self.heard: dict[_Key, _Voice] = {}
         self.crowd = Slot()
         self._begin_settling()
 
     def _begin_settling(self) -> None:
-        self.told = _picker([*self.speaker, *self.codes])
+        self.telling = [*self.speaker, *self.codes]
         self.settled: dict[_Key, _Voice] = {}
 
     def is_news(self, numbers: Sequence[bytes]) -> bool:
@@ -97,14 +98,9 @@ class _Shape:
                 self._begin_settling()
         return bool(new)
 
-    def settle(self, numbers: Sequence[bytes], voice: _Voice) -> None:
-        """Remember that these *numbers* need no second look: a short cut, which changes no answer."""
-        if len(self.settled) < SETTLED_MAX:
-            self.settled[self.told(numbers)] = voice
 
-
-def _picker(places: Sequence[int]) -> _Picker:
-    return itemgetter(*places) if places else lambda _numbers: b""
+def _picker(places: Sequence[Any]) -> Callable[[Any], _Key]:
+    return itemgetter(*places) if places else lambda _of: b""
 
 
 def _within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
@@ -117,23 +113,27 @@ class Bursts:
     def __init__(self) -> None:
         """Begin a log."""
         self._shapes: dict[bytes, _Shape] = {}
+        self._layouts: dict[bytes, tuple[Callable[[bytes], _Key], dict[_Key, _Voice]]] = {}
         self._voices = 0
 
     def put_off(self, raw: bytes) -> Slot | None:
         """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
+        layout = self._layouts.get(raw.translate(_MASK))
+        if layout is not None:
+            pick, settled = layout
+            voice = settled.get(pick(raw))
+            if voice is not None:
+                return voice
+        return self._weigh(raw)
+
+    def _weigh(self, raw: bytes) -> Slot | None:
         if len(raw) > SHAPE_BYTES:
             return None
-        shape = self._shapes.get(raw.translate(None, _DIGITS))
-        if shape is None:
-            self._remember(raw)
-            return None
         numbers = raw.translate(_DIGITS_ONLY).split()
-        if len(numbers) != shape.width:
+        shape = self._shape(raw, len(numbers))
+        if shape is None:
             return None
-        return shape.settled.get(shape.told(numbers)) or self._weigh(shape, numbers)
-
-    def _weigh(self, shape: _Shape, numbers: Sequence[bytes]) -> Slot | None:
-        who = tuple(numbers[place] for place in shape.speaker)
+        who = tuple([numbers[place] for place in shape.speaker])
         voice = shape.heard.get(who)
         if voice is None:
             if self._voices >= KINDS_MAX:
@@ -143,14 +143,32 @@ class Bursts:
         if shape.is_news(numbers) or voice.times < KEEP_FIRST:
             voice.times += 1
             return None
-        shape.settle(numbers, voice)
+        self._settle(raw, shape, voice)
         return voice
+
+    def _shape(self, raw: bytes, width: int) -> _Shape | None:
+        """Return the shape of *raw*; None when it is new, or cannot be remembered."""
+        words = raw.translate(None, _DIGITS)
+        shape = self._shapes.get(words)
+        if shape is not None and shape.width != width:
+            words += b"%d" % width
+            shape = self._shapes.get(words)
+        if shape is None and len(self._shapes) < SHAPES_MAX:
+            self._shapes[words] = _Shape(raw)
+        return shape
+
+    def _settle(self, raw: bytes, shape: _Shape, voice: _Voice) -> None:
+        """Remember that the numbers of *raw* need no second look: a short cut, which changes no answer."""
+        if len(shape.settled) >= SETTLED_MAX:
+            return
+        spans = [slice(*found.span()) for found in _NUMBER.finditer(raw)]
+        pick = _picker([spans[place] for place in shape.telling])
+        shape.settled[pick(raw)] = voice
+        layout = raw.translate(_MASK)
+        if layout in self._layouts or len(self._layouts) < LAYOUTS_MAX:
+            self._layouts[layout] = pick, shape.settled
 
     def last_ones(self) -> list[Piece]:
         """Return the last line of each burst, as far as it was put off, in the order of the log."""
         slots = [slot for shape in self._shapes.values() for slot in (*shape.heard.values(), shape.crowd)]
         return sorted((Piece(*slot.last) for slot in slots if slot.last), key=lambda piece: piece.start)
-
-    def _remember(self, raw: bytes) -> None:
-        if len(self._shapes) < SHAPES_MAX:
-            self._shapes[raw.translate(None, _DIGITS)] = _Shape(raw)

@@ -13,8 +13,8 @@ T = TypeVar("T")
 KEEP_FIRST = 4
 """Findings of one signature and rank that are kept from the start of a burst; its last one is kept too."""
 
-KINDS_MAX = 20_000
-"""Pairs of signature and rank that are told apart: more than the ranks of the largest jobs; beyond it, one pair."""
+KINDS_MAX = 100_000
+"""Pairs of signature and rank that are told apart: six signatures of each rank of a job of 16,384; beyond it, one."""
 
 
 def excerpt(text: str) -> str:

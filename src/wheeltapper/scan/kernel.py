@@ -11,8 +11,9 @@ from wheeltapper import kmsg
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Evidence, Finding, Source
 from wheeltapper.scan.blocks import Readable, telling_pieces
+from wheeltapper.scan.clock import time_of
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of
-from wheeltapper.scan.text import printable, time_of
+from wheeltapper.scan.text import printable
 
 BOOT = "kernel.boot"
 """The signature of the line with which a boot begins."""

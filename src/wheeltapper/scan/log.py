@@ -13,11 +13,9 @@ from wheeltapper.catalogue import Catalogue, Match
 from wheeltapper.evidence import Evidence, Finding, Source
 from wheeltapper.scan.blocks import BLOCK, Piece, Readable, telling_pieces
 from wheeltapper.scan.bursts import Bursts
+from wheeltapper.scan.clock import Clock
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of, node_of
-from wheeltapper.scan.text import is_echo, last_time_of, printable, time_of, without_prefix
-
-TIME_WITHIN = 300
-"""Bytes from the start of a line in which its own time is looked for: Slurm writes it after a host and a job."""
+from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_prefix
 
 
 def scan_log(
@@ -80,10 +78,12 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
         number=origin.number,
         offset=origin.offset,
     )
-    seen = (each for piece in _read(pieces, bursts) for each in _sightings(piece, catalogue, origin.source))
+    rank = rank_in_name(origin.file)
+    seen = (each for piece in _read(pieces, bursts) for each in _sightings(piece, catalogue, origin.source, rank))
     # What is not kept is not worked out: finding the time of a line costs more than matching it.
+    clock = Clock(origin.zone)
     for each in bounded(seen, lambda seen: (seen.match.signature, seen.rank), lambda seen: seen.piece.start):
-        yield _finding(each, origin)
+        yield _finding(each, origin, clock)
 
 
 def _read(pieces: Iterator[Piece], bursts: Bursts) -> Iterator[Piece]:
@@ -115,21 +115,21 @@ class _Sighting(NamedTuple):
     rank: int | None
 
 
-def _sightings(piece: Piece, catalogue: Catalogue, source: Source) -> Iterator[_Sighting]:
+def _sightings(piece: Piece, catalogue: Catalogue, source: Source, rank_of_file: int | None) -> Iterator[_Sighting]:
     text, labelled = without_prefix(printable(piece.raw))
     if is_echo(text):
         return
     for match in catalogue.match(text, source):
         said = match.fields.get("rank")
-        yield _Sighting(match, piece, text, int(said) if said else labelled)
+        rank = int(said) if said else labelled
+        yield _Sighting(match, piece, text, rank if rank is not None else rank_of_file)
 
 
-def _finding(seen: _Sighting, origin: _Origin) -> Finding:
-    own = time_of(seen.piece.raw[:TIME_WITHIN].decode("latin-1"), origin.zone)
+def _finding(seen: _Sighting, origin: _Origin, clock: Clock) -> Finding:
     evidence = Evidence(
         source=origin.source,
         text=excerpt(seen.text),
-        at=own if own is not None else last_time_of(seen.piece.before.decode("latin-1"), origin.zone),
+        at=clock.at(seen.piece),
         node=node_of(seen.match, origin.source) or origin.node,
         gpu=gpu_of(seen.match),
         rank=seen.rank,

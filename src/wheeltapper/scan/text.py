@@ -1,9 +1,8 @@
-"""Taking a line of a job's log apart: colours, progress bars, prefixes of launchers, ranks and times."""
+"""Taking a line of a job's log apart: colours, prefixes of launchers, and ranks."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone, tzinfo
 
 _COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])?")
 """A title that does not end within its bound is no title: it would take the rest of the line with it."""
@@ -19,9 +18,7 @@ _PREFIX = re.compile(
     re.VERBOSE,
 )
 
-_TIME = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z|[+-]\d\d:?\d\d)(?![\d-]))?"
-)
+_RANK_IN_NAME = re.compile(r"(?:^|[/._-])rank[._-]?(\d{1,6})(?=[/._-]|$)", re.IGNORECASE)
 
 PREFIXES_MAX = 4
 """Prefixes that are taken off one line: a container runtime's, srun's, a rank's, and one to spare."""
@@ -58,33 +55,10 @@ def is_echo(text: str) -> bool:
     return text[:ECHO_INDENT].isspace()
 
 
-def time_of(text: str, zone: tzinfo | None) -> float | None:
-    """Return the first time in *text* as Unix seconds; without an offset it is of *zone*, None being this machine's."""
-    found = _TIME.search(text)
-    return _seconds(found, zone) if found else None
+def rank_in_name(name: str) -> int | None:
+    """Return the rank that a file's *name* tells, such as ``train.rank3.log`` or ``logs/rank_0007/stderr``.
 
-
-def last_time_of(text: str, zone: tzinfo | None) -> float | None:
-    """Return the first time of the last line in *text* that has one, for what has none of its own."""
-    for line in reversed(text.splitlines()):
-        found = _TIME.search(line)
-        if found:
-            return _seconds(found, zone)
-    return None
-
-
-def _seconds(found: re.Match[str], zone: tzinfo | None) -> float | None:
-    year, month, day, hour, minute, second, fraction, offset = found.groups()
-    where = _zone(offset) if offset else zone
-    try:
-        moment = datetime(int(year), int(month), int(day), int(hour), int(minute), int(second), tzinfo=where)
-        return moment.timestamp() + float(f"0.{fraction or 0}")
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def _zone(offset: str) -> tzinfo:
-    if offset == "Z":
-        return timezone.utc
-    sign = -1 if offset[0] == "-" else 1
-    return timezone(sign * timedelta(hours=int(offset[1:3]) % 24, minutes=int(offset[-2:]) % 60))
+    A bare number tells none: torchrun's folders count the ranks of one node, and Slurm's %t may count nodes.
+    """
+    found = _RANK_IN_NAME.findall(name)
+    return int(found[-1]) if found else None

@@ -7,7 +7,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.inputs import test_counters, test_gpus, test_kubernetes, test_recorder, test_slurm
+from tests.unit.inputs import test_counters, test_gpus, test_kubernetes, test_node_tools, test_recorder, test_slurm
 from tests.unit.inputs.given import of
 from wheeltapper.inputs.registry import all_readers, reader_for
 
@@ -23,6 +23,12 @@ SEEDS: dict[str, bytes] = {
     "pod.json": json.dumps(test_kubernetes.pod(reason="Evicted", message="x"), indent=1).encode(),
     "events.txt": test_kubernetes.EVENTS.encode(),
     "error.json": b'{"message": {"message": "KeyError: 1", "extraInfo": {"py_callstack": "x", "timestamp": "1"}}}',
+    "ibstat-n1.txt": test_node_tools.ibstat(test_node_tools.UP, test_node_tools.UP, test_node_tools.POLLING).encode(),
+    "sdr.txt": test_node_tools.SENSORS.format(cpu="98 degrees C      | cr", fan="0 RPM      | nr").encode(),
+    "io.pressure": test_node_tools.PRESSURE.format("71.20").encode(),
+    "health.txt": test_node_tools.HEALTH.format(word="Failure").encode(),
+    "describe.txt": test_node_tools.DESCRIBE.format(reason="OOMKilled", event="Evicted  1m  kubelet  x").encode(),
+    "plugin.log": test_kubernetes.PLUGIN.format(code=79).encode(),
     "_dump_1": test_recorder.dump(test_recorder.done(1), test_recorder.op(2)),
     "_dump_2": test_recorder.dump(test_recorder.done(1)),
 }

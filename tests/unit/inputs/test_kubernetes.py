@@ -142,6 +142,39 @@ def test_in_the_table_of_events_only_this_jobs_count():
     assert told(of({"events.txt": EVENTS})) == [("scheduler/evicted", None, "events.txt", 4)]
 
 
+@pytest.mark.parametrize(
+    ("event", "label"),
+    [
+        (
+            "Warning  FailedCreatePod  pytorchjob/bert  Error creating: pods is forbidden: exceeded quota: gpus",
+            "scheduler/quota",
+        ),
+        (
+            "Normal   Killing  pod/bert-worker-1  Container pytorch failed liveness probe, will be restarted",
+            "software/config",
+        ),
+        (
+            "Warning  PyTorchJobFailed  pytorchjob/bert  PyTorchJob bert was active longer than specified deadline",
+            "scheduler/time_limit",
+        ),
+        ("Warning  PreemptScheduled  node/gpu-7  VM is to be preempted", "scheduler/preempted"),
+        ("Normal   ScaleDown  pod/bert-worker-1  deleting pod for node scale down", "scheduler/evicted"),
+        (
+            "Warning  TaintManagerEviction  pod/bert-worker-1  Marking for deletion Pod ml/bert-worker-1",
+            "scheduler/evicted",
+        ),
+    ],
+)
+def test_reasons_of_events(event, label):
+    found = of({"events.txt": f"LAST SEEN   TYPE  REASON  OBJECT  MESSAGE\n2m  {event}\n"})
+    assert [each.label for each in found.findings if each.role is Role.ROOT] == [label]
+
+
+def test_a_taint_that_was_taken_back_evicts_nobody():
+    event = "Normal  TaintManagerEviction  pod/bert-0  Cancelling deletion of Pod ml/bert-0"
+    assert of({"events.txt": f"LAST SEEN   TYPE  REASON  OBJECT  MESSAGE\n2m  {event}\n"}).findings == ()
+
+
 def test_without_a_job_every_event_counts():
     assert [row[3] for row in told(of({"events.txt": EVENTS.replace("pytorchjob/bert ", "service/bert    ")}))] == [
         3,
@@ -177,6 +210,30 @@ def test_a_pods_counters_are_its_nodes():
     stat = "# bert-worker-1 2024-02-11T08:02:00Z /sys/fs/cgroup/memory.events\noom_kill 1\n"
     found = of({"p.json": json.dumps(pod()), "cgroup.txt": stat})
     assert told(found) == [("resource/host_oom", "gpu-7", "cgroup.txt", 2)]
+
+
+PLUGIN = """I0210 08:00:31.771440       1 server.go:195] Starting GRPC server for 'nvidia.com/gpu'
+I0305 09:41:22.119018       1 health.go:159] Skipping event {{Device:{{}} EventType:8 EventData:43}}
+I0305 10:00:52.004411       1 health.go:184] XidCriticalError: Xid={code} on Device=GPU-7d0c8f35-1c55-6a0e; marking device as unhealthy.
+"""
+
+
+def test_the_device_plugin_tells_xids_of_its_node_which_the_catalogue_weighs():
+    finding = only(of({"nvidia-device-plugin-gpu-node-07.log": PLUGIN.format(code=79)}))
+    assert (
+        finding.detail,
+        finding.convicts,
+        finding.evidence.node,
+        finding.evidence.gpu_uuid,
+        finding.evidence.line,
+    ) == (
+        "xid=79",
+        True,
+        "gpu-node-07",
+        "GPU-7d0c8f35-1c55-6a0e",
+        3,
+    )
+    assert [each.convicts for each in of({"plugin.log": PLUGIN.format(code=31)}).findings] == [False]
 
 
 def test_what_is_no_object_is_silent():

@@ -118,6 +118,18 @@ def test_the_json_form_says_the_same():
     assert [each.evidence.rank for each in found.findings] == [1]
 
 
+def test_dumps_of_before_pytorch_2_4_count_with_one_number():
+    def old(*entries):
+        plain = pickle.loads(dump(*entries))
+        for each in plain["entries"]:
+            each["seq_id"] = each.pop("collective_seq_id")
+            del each["p2p_seq_id"]
+        return pickle.dumps(plain, protocol=2)
+
+    came = old(done(1), op(2))
+    assert silent({0: came, 1: came, 2: old(done(1)), 3: came}) == {2}
+
+
 class Evil:
     def __reduce__(self):
         return os.putenv, ("WHEELTAPPER_PWNED", "1")

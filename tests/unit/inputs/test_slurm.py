@@ -128,6 +128,21 @@ def test_a_node_record_says_whether_it_is_down_and_whether_on_purpose(state, exp
     assert [each.evidence.line for each in found.findings] == [3] * len(expected)
 
 
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("gres/gpu count reported lower than configured (7 < 8)", [("hardware/gpu_lost", "root")]),
+        ("Low RealMemory (reported:983000 < 100.00% of configured:1031000)", [("hardware/host_memory", "root")]),
+        ("Kill task failed", [("resource/shared_fs_io", "confirm")]),
+        ("a person looks at it", []),
+    ],
+)
+def test_slurms_own_reasons_for_a_node(reason, expected):
+    found = of({"node.txt": NODE.format(state="IDLE+DRAIN", reason=reason)})
+    assert [(each.label, each.role.value) for each in found.findings] == expected
+    assert not any(each.convicts for each in found.findings)
+
+
 def test_a_planned_window_makes_the_lost_node_its_symptom():
     reservation = (
         "ReservationName=PDU StartTime=2026-09-01T06:00:00 EndTime=2026-09-01T18:00:00 Duration=12:00:00\n"

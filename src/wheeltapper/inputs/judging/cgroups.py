@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from wheeltapper.evidence import Finding
 from wheeltapper.inputs.judging.counters import Growth, growths
@@ -63,8 +62,5 @@ def _is_throttled(node: str | None, device: str, grown: dict[tuple[str | None, s
 
 
 def _finding(rule: Rule, grown: Growth, of: int | None = None) -> Finding:
-    last = grown.last
-    share = f" of {of} periods" if of is not None else ""
-    return rule.of(
-        replace(last.seen, text=f"{last.seen.text} (+{grown.delta}{share})"), detail=f"{last.name}={grown.delta}"
-    )
+    note = f" of {of} periods" if of is not None else ""
+    return rule.of(grown.seen(note), detail=f"{grown.last.name}={grown.delta}")

@@ -6,10 +6,11 @@ Thresholds are those of public health checkers; each names its source.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from wheeltapper.evidence import Disposition, Finding, Role
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role
 from wheeltapper.inputs.model import Rule, Sample
 
 HOUR_S = 3600.0
@@ -22,6 +23,9 @@ MEMORY = Rule(
     Disposition.INSPECT,
 )  # fmt: skip
 PCIE = Rule("counters.pcie_fatal", "hardware/pcie", "a PCIe device had a fatal error", Role.ROOT, Disposition.INSPECT)
+MEMORY_OLD = Rule(
+    "counters.memory_ue_hint", "hardware/host_memory", "host memory had an uncorrectable error since the node's boot"
+)
 MEMORY_CE = Rule(
     "counters.memory_ce", "hardware/host_memory", "host memory corrected errors during the job", Role.CONFIRM
 )
@@ -34,6 +38,11 @@ class Growth:
     last: Sample
     delta: int
     seconds: float | None
+
+    def seen(self, note: str = "") -> Evidence:
+        """Return the last sample as evidence. It has no moment: what it counts happened at any time since the first."""
+        seen = self.last.seen
+        return replace(seen, text=f"{seen.text} (+{self.delta}{note})", at=None)
 
     def per_hour(self) -> float:
         """Return the growth per hour; over less than an hour, or an unknown time, the growth itself."""
@@ -111,10 +120,21 @@ def judge(grown: Sequence[Growth]) -> list[Finding]:
     return _as_culprits(list(flagged.values()), grown)
 
 
+def judge_alone(samples: Sequence[Sample]) -> list[Finding]:
+    """Return what counters say that were read once: of all of them only a memory error that nothing corrected."""
+    counts = Counter((each.seen.node, each.device, each.name) for each in samples)
+    return [
+        MEMORY_OLD.of(replace(each.seen, at=None), detail=f"{each.name}={each.value}")
+        for each in samples
+        if each.kind == "edac"
+        and each.name.startswith("ue")
+        and each.value
+        and counts[each.seen.node, each.device, each.name] == 1
+    ]
+
+
 def _finding(rule: Rule, grown: Growth) -> Finding:
-    last = grown.last
-    seen = replace(last.seen, text=f"{last.seen.text} (+{grown.delta})")
-    return rule.of(seen, detail=f"{last.name}=+{grown.delta}", device=last.device)
+    return rule.of(grown.seen(), detail=f"{grown.last.name}=+{grown.delta}", device=grown.last.device)
 
 
 def _as_culprits(findings: list[Finding], grown: Sequence[Growth]) -> list[Finding]:

@@ -58,9 +58,10 @@ class Gpu:
     scope: Scope
     values: dict[str, Value]
 
-    def seen(self, value: Value) -> Evidence:
-        """Return the line of *value* as evidence of this GPU."""
-        return self.document.seen(value.line, node=self.scope.node, at=self.scope.at, gpu=self.address)
+    def seen(self, value: Value, *, stands: bool = False) -> Evidence:
+        """Return the line of *value* as evidence of this GPU; what *stands* was so before and has no moment."""
+        at = None if stands else self.scope.at
+        return self.document.seen(value.line, node=self.scope.node, at=at, gpu=self.address)
 
     def number(self, *names: str) -> float | None:
         """Return the first number among the values called *names*."""
@@ -77,15 +78,17 @@ class Gpu:
 
 
 def judge(gpus: Sequence[Gpu]) -> list[Finding]:
-    """Return what the states of *gpus* say."""
-    found: list[Finding] = []
+    """Return what the states of *gpus* say. A link is held against those of the same node at the same time."""
+    together: dict[tuple[str, str | None], list[Gpu]] = {}
     for each in gpus:
-        found += [*_slowed(each), *_memory(each), *_link(each, _peers(each, gpus))]
+        together.setdefault((each.document.name, each.scope.node), []).append(each)
+    found: list[Finding] = []
+    for peers in together.values():
+        wide = any(_is_at_best(each, "link width") for each in peers)
+        fast = any(_is_at_best(each, "pcie generation") for each in peers if _is_busy(each))
+        for each in peers:
+            found += [*_slowed(each), *_memory(each), *_link(each, others_wide=wide, others_fast=fast)]
     return found
-
-
-def _peers(gpu: Gpu, gpus: Sequence[Gpu]) -> list[Gpu]:
-    return [each for each in gpus if each is not gpu and each.document.name == gpu.document.name]
 
 
 def _slowed(gpu: Gpu) -> list[Finding]:
@@ -121,26 +124,27 @@ def _memory(gpu: Gpu) -> list[Finding]:
         ("retired pages/pending page blacklist", REMAP_PENDING),
     ):
         if said := gpu.is_active(name):
-            return [rule.of(gpu.seen(said))]
+            return [rule.of(gpu.seen(said, stands=True))]
     counts: Mapping[str, Value] = {
         name: value
         for name, value in gpu.values.items()
         if name.startswith("volatile/") and "uncorrectable" in name and re.match(r"[1-9]", value.text)
     }
-    return [UNCORRECTED.of(gpu.seen(value), detail=f"count={value.text}") for value in list(counts.values())[:1]]
+    return [
+        UNCORRECTED.of(gpu.seen(value, stands=True), detail=f"count={value.text}")
+        for value in list(counts.values())[:1]
+    ]
 
 
-def _link(gpu: Gpu, peers: Sequence[Gpu]) -> list[Finding]:
-    """Return a link that is narrower or slower than it could be while the other GPUs' links are not."""
+def _link(gpu: Gpu, *, others_wide: bool, others_fast: bool) -> list[Finding]:
+    """Return a link that is narrower, or under load slower, than it could be while other GPUs' links are not."""
     found = []
-    if _is_below(gpu, "link width") and any(_is_at_best(each, "link width") for each in peers):
-        found.append(NARROW.of(gpu.seen(gpu.values["link width/current"]), detail=_of(gpu, "link width", "width")))
-    if not _is_busy(gpu):
-        return found
-    busy = [each for each in peers if _is_busy(each)]
-    if _is_below(gpu, "pcie generation") and any(_is_at_best(each, "pcie generation") for each in busy):
-        value = gpu.values["pcie generation/current"]
-        found.append(SLOW.of(gpu.seen(value), detail=_of(gpu, "pcie generation", "generation")))
+    if others_wide and _is_below(gpu, "link width"):
+        width = gpu.seen(gpu.values["link width/current"], stands=True)
+        found.append(NARROW.of(width, detail=_of(gpu, "link width", "width")))
+    if others_fast and _is_busy(gpu) and _is_below(gpu, "pcie generation"):
+        generation = gpu.seen(gpu.values["pcie generation/current"])
+        found.append(SLOW.of(generation, detail=_of(gpu, "pcie generation", "generation")))
     return found
 
 

@@ -26,6 +26,7 @@ _NO_DEVICE = Rule(
     "a node had fewer devices than the scheduler thought",
     Role.SYMPTOM,
 )
+_PROBE = Rule("kubernetes.liveness", "software/config", "a liveness probe killed a container that was busy")
 _REGISTRY_DNS = Rule("kubernetes.registry_dns", "network/dns", "the registry's name was not found")
 _REGISTRY = Rule("kubernetes.registry", "network/remote_storage", "the registry did not answer")
 
@@ -38,11 +39,18 @@ _TABLE: tuple[tuple[re.Pattern[str], re.Pattern[str], Rule], ...] = tuple(
         ("TerminationByKubelet|Preempting", "preempt", _PREEMPTED),
         ("Evicted|TerminationByKubelet|EvictionByEvictionAPI|DeletionByTaintManager", "", _EVICTED),
         ("TaintManagerEviction", "marking for deletion", _EVICTED),
+        # The clouds' own notices, as their node agents write them: a spot machine is taken back, or mended.
+        ("PreemptScheduled|SpotInterruption|SpotITN|TerminateScheduled", "", _PREEMPTED),
+        ("RebootScheduled|RedeployScheduled|FreezeScheduled", "", _SHUTDOWN),
+        (r"\w+", r"\bevicted, because of (?:preempt|reclaim)", _PREEMPTED),
+        (r"\w+", r"node removed by cluster autoscaler|deleting pod for node scale down", _EVICTED),
         (r"\w+", r"\bpod evicted from \S+ node by ", _EVICTED),
         ("PreemptionByScheduler|PreemptionByKubeScheduler|Preempted|Preempting", "", _PREEMPTED),
         ("OOMKilled|OOMKilling|SystemOOM", "", _OOM),
         ("DeletionByPodGC|NodeLost|NodeNotReady|NodeStatusUnknown|Rebooted", "", _NODE_DOWN),
         ("DeadlineExceeded", "", _TIME),
+        (r"\w+", "active longer than specified deadline", _TIME),
+        ("Killing", "failed liveness probe", _PROBE),
         ("FailedCreate|FailedScheduling|FailedCreatePod", "exceeded quota", _QUOTA),
         ("CreateContainerConfigError|InvalidImageName|ErrImageNeverPull", "", _CONFIG),
         ("Failed|FailedMount", r'(?:secret|configmap) "[^"]+" not found|couldn.t find key', _CONFIG),

@@ -1,13 +1,12 @@
 """Who never came: the collectives of all ranks side by side.
 
-A rank that waits for others is not to blame. From every waiting rank the way leads to those it waits for, and on to
-those they wait for; where it ends stands the rank that waits for nobody.
+A rank that waits for others is not to blame: of all that are waited for, those that wait for nobody are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -90,14 +89,14 @@ def judge(dumps: Sequence[Dump]) -> list[Finding]:
     mismatched = _mismatched(by_rank)
     if mismatched:
         return mismatched
-    stuck = {rank: reason for rank in sorted(by_rank) if (reason := _stuck_alone(by_rank[rank], by_rank))}
-    absent = {rank for each in dumps for members in each.groups.values() for rank in members} - set(by_rank)
-    known_absent = absent if len(absent) <= min(MISSING_MAX, len(by_rank)) else set()
-    silent = dict(stuck)
-    for rank in sorted(by_rank):
-        for end in sorted(_ends(rank, by_rank, stuck, known_absent)):
-            reason = "it left no dump" if end in known_absent else "it waited for nobody and never came"
-            silent.setdefault(end, f"{reason}, while others waited for it")
+    ranks = _Ranks(by_rank)
+    silent = {rank: reason for rank in sorted(by_rank) if (reason := ranks.stuck_alone(rank))}
+    for rank in sorted(set(by_rank) - set(silent)):
+        for awaited in ranks.awaited_by(rank):
+            if awaited in ranks.absent:
+                silent.setdefault(awaited, "it left no dump, while others waited for it")
+            elif not by_rank[awaited].pending:
+                silent.setdefault(awaited, "it waited for nobody and never came, while others waited for it")
     return [_finding(rank, reason, by_rank) for rank, reason in sorted(silent.items())]
 
 
@@ -107,57 +106,61 @@ def _finding(rank: int, reason: str, by_rank: Mapping[int, Dump]) -> Finding:
     return SILENT.of(seen, silent=str(rank), reason=reason)
 
 
-def _stuck_alone(dump: Dump, by_rank: Mapping[int, Dump]) -> str | None:
-    """Return why *dump*'s rank hangs by itself: others ended a collective that nobody ends alone, and it did not."""
-    for op in dump.pending:
-        if op.is_p2p or op.name not in ALIKE:
-            continue
-        through = [
-            rank
-            for rank in dump.groups.get(op.group, ())
-            if rank != dump.rank and rank in by_rank and by_rank[rank].has_ended(op)
+class _Ranks:
+    """All ranks side by side. What is asked of a turn is worked out once: thousands of ranks wait in the same one."""
+
+    def __init__(self, by_rank: Mapping[int, Dump]) -> None:
+        self._by_rank = by_rank
+        # A group has one name on all its ranks: of thousands of equal lists one is looked at.
+        groups = {name: members for each in by_rank.values() for name, members in each.groups.items()}
+        absent = {rank for members in groups.values() for rank in members} - set(by_rank)
+        self.absent = absent if len(absent) <= min(MISSING_MAX, len(by_rank)) else set()
+        self._awaited: dict[tuple[str, int], list[int]] = {}
+        self._through: dict[tuple[str, int], int | None] = {}
+
+    def stuck_alone(self, rank: int) -> str | None:
+        """Return why *rank* hangs by itself: another rank ended a collective that nobody ends alone, and it did not."""
+        dump = self._by_rank[rank]
+        for op in dump.pending:
+            if op.is_p2p or op.name not in ALIKE:
+                continue
+            key = op.group, op.sequence
+            if key not in self._through:
+                self._through[key] = next((each.rank for each in self._members(dump, op) if each.has_ended(op)), None)
+            if self._through[key] is not None:
+                return (
+                    f"its GPU did not end {op.name} {op.sequence} of group {op.group}, "
+                    f"which rank {self._through[key]} ended"
+                )
+        return None
+
+    def awaited_by(self, rank: int) -> list[int]:
+        """Return the ranks that the oldest pending operation of *rank* waits for."""
+        dump = self._by_rank[rank]
+        if not dump.pending:
+            return []
+        op = dump.pending[0]
+        if op.is_p2p:
+            return [op.peer] if op.peer in self._by_rank or op.peer in self.absent else []  # type: ignore[list-item]
+        key = op.group, op.sequence
+        if key not in self._awaited:
+            self._awaited[key] = self._not_come(dump, op) or self._busy_before(dump, op)
+        return self._awaited[key]
+
+    def _members(self, dump: Dump, op: Op) -> Iterator[Dump]:
+        return (self._by_rank[rank] for rank in dump.groups.get(op.group, ()) if rank in self._by_rank)
+
+    def _not_come(self, dump: Dump, op: Op) -> list[int]:
+        late = [each.rank for each in self._members(dump, op) if each.turns.get(op.group, -1) < op.sequence]
+        return late + [rank for rank in dump.groups.get(op.group, ()) if rank in self.absent]
+
+    def _busy_before(self, dump: Dump, op: Op) -> list[int]:
+        """Return the ranks that came to *op* and have something older that has not ended."""
+        return [
+            each.rank
+            for each in self._members(dump, op)
+            if each.pending and (each.pending[0].group, each.pending[0].sequence) != (op.group, op.sequence)
         ]
-        if through:
-            return f"its GPU did not end {op.name} {op.sequence} of group {op.group}, which rank {through[0]} ended"
-    return None
-
-
-def _ends(start: int, by_rank: Mapping[int, Dump], stuck: Mapping[int, str], absent: set[int]) -> set[int]:
-    """Return where the way from *start* over who waits for whom ends; nowhere when it runs in a circle."""
-    seen: set[int] = set()
-    ends: set[int] = set()
-    way = [start]
-    while way:
-        rank = way.pop()
-        if rank in seen:
-            continue
-        seen.add(rank)
-        if rank in stuck or rank in absent or (rank in by_rank and not by_rank[rank].pending):
-            ends |= {rank} - {start}
-        elif rank in by_rank:
-            way += _awaited(by_rank[rank], by_rank, absent)
-    return ends
-
-
-def _awaited(dump: Dump, by_rank: Mapping[int, Dump], absent: set[int]) -> list[int]:
-    """Return the ranks that the oldest pending operation of *dump* waits for."""
-    op = dump.pending[0]
-    if op.is_p2p:
-        return [op.peer] if op.peer is not None else []
-    others = [rank for rank in dump.groups.get(op.group, ()) if rank != dump.rank]
-    not_come = [
-        rank
-        for rank in others
-        if rank in absent or (rank in by_rank and by_rank[rank].turns.get(op.group, -1) < op.sequence)
-    ]
-    if not_come:
-        return not_come
-    return [rank for rank in others if rank in by_rank and _is_busy_before(by_rank[rank], op)]
-
-
-def _is_busy_before(dump: Dump, op: Op) -> bool:
-    """True when *dump*'s rank came to *op* and something older than it has not ended there."""
-    return bool(dump.pending) and (dump.pending[0].group, dump.pending[0].sequence) != (op.group, op.sequence)
 
 
 def _mismatched(by_rank: Mapping[int, Dump]) -> list[Finding]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 
 from wheeltapper.attempt import Ending
+from wheeltapper.evidence import Disposition, Role
 from wheeltapper.inputs.model import Rule
-from wheeltapper.scan.text import time_of
+from wheeltapper.scan.clock import time_of
 
 STATES: Mapping[str, Ending] = {
     "COMPLETED": Ending.COMPLETED,
@@ -44,6 +45,29 @@ REASONS: tuple[tuple[re.Pattern[str], Rule], ...] = (
 
 MAINTENANCE = Rule("slurm.maintenance", "scheduler/maintenance", "the node was taken down for planned maintenance")
 NODE_DOWN = Rule("slurm.node_down", "hardware/node_down", "Slurm counts the node as down")
+
+
+NODE_REASONS: tuple[tuple[re.Pattern[str], Rule], ...] = (
+    (
+        re.compile(r"gres/gpu count (?:reported lower than configured|too low)"),
+        Rule(
+            "slurm.gpus_missing", "hardware/gpu_lost", "the node has fewer GPUs than Slurm expects", Role.ROOT,
+            Disposition.REBOOT,
+        ),
+    ),
+    (
+        re.compile(r"Low RealMemory"),
+        Rule(
+            "slurm.memory_missing", "hardware/host_memory", "the node has less memory than Slurm expects", Role.ROOT,
+            Disposition.INSPECT,
+        ),
+    ),
+    (
+        re.compile(r"Kill task failed"),
+        Rule("slurm.kill_failed", "resource/shared_fs_io", "processes of the job could not be killed", Role.CONFIRM),
+    ),
+)  # fmt: skip
+"""Reasons that slurmctld and slurmd themselves give a node (node_mgr.c, slurmstepd's UnkillableStepTimeout)."""
 
 
 def ending(state: str) -> Ending | None:

@@ -19,6 +19,7 @@ _PERFQUERY_PORT = re.compile(r"# Port (?:extended )?counters: Lid (?P<lid>\d+) p
 _PERFQUERY = re.compile(r"^(?P<name>[A-Z]\w+):\.*(?P<value>\d+)$")
 _ETHTOOL_DEVICE = re.compile(r"\bethtool (?:-S|--statistics) (?P<device>\S+)")
 _ETHTOOL = re.compile(r"^(?P<name>[a-z][\w.\[\]]+): (?P<value>\d+)$")
+_EDAC_UTIL = re.compile(r"^(?P<device>mc\d+: (?:\S+: )*)(?P<value>\d+) (?P<name>Un)?[Cc]orrected Errors")
 _NVLINK_GPU = re.compile(r"^GPU (?P<index>\d+): .*?(?:\(UUID: (?P<uuid>GPU-[\w-]+)\))?$")
 _NVLINK = re.compile(r"^Link (?P<link>\d+): (?P<name>(?:Replay|Recovery|CRC)(?: FLIT| Data)? Errors?): (?P<value>\d+)$")
 _PATH_HEADING = re.compile(r"(?:^|\s)(?P<path>/?(?:[\w.:-]+/)+[\w.:-]+)(?: <==)?$")
@@ -39,8 +40,8 @@ _CGROUP_NAMES = {
 
 _OURS = re.compile(
     r"^# Port (?:extended )?counters: Lid|^NIC statistics:|^\s+Link \d+: (?:Replay|Recovery|CRC)|^nr_throttled \d+$"
-    r"|^oom_kill \d+$|infiniband/[\w.]+/ports/\d+/(?:hw_)?counters/\w+[: =]|edac/mc/mc\d+\S*_count[: =]"
-    r"|/aer_dev_\w+[: ]",
+    r"|^oom_kill \d+$|^mc\d+: .*orrected Errors|infiniband/[\w.]+/ports/\d+/(?:hw_)?counters/\w+[: =]"
+    r"|edac/mc/mc\d+\S*_count[: =]|/aer_dev_\w+[: ]",
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"^\s*(?:0x[0-9a-f]+|\d+)\s*$")
@@ -49,7 +50,8 @@ _NUMBER = re.compile(r"^\s*(?:0x[0-9a-f]+|\d+)\s*$")
 def _recognises(document: Document) -> bool:
     if _OURS.search(document.head):
         return True
-    return _counter_of(document.name) is not None and bool(_NUMBER.match(document.head))
+    known = _counter_of(document.name)
+    return known is not None and (known[0] in {"aer", "cgroup"} or bool(_NUMBER.match(document.head)))
 
 
 @dataclass
@@ -83,6 +85,8 @@ def _counters(text: str, where: _Where) -> Iterator[_Counter]:
     elif found := _NVLINK.match(text):
         name = found["name"].split()[0].lower()
         yield "nvlink", f"{where.device} link {found['link']}", name, int(found["value"])
+    elif found := _EDAC_UTIL.match(text):
+        yield "edac", found["device"].rstrip(": "), "ue_count" if found["name"] else "ce_count", int(found["value"])
     elif found := _PATH_VALUE.match(text):
         yield from _in_file(found["path"], found["rest"])
     elif found := _ETHTOOL.match(text):

@@ -88,7 +88,8 @@ def _op(entry: dict[str, Any], groups: dict[str, tuple[int, ...]]) -> Op:
     return Op(
         group=group,
         name=name.partition(" ")[0],
-        sequence=int(entry.get("p2p_seq_id" if found else "collective_seq_id", 0)),
+        # Before PyTorch 2.4 one number counted both kinds.
+        sequence=int(entry.get("p2p_seq_id" if found else "collective_seq_id", entry.get("seq_id", 0))),
         peer=peer,
         is_p2p=bool(found) or bool(entry.get("is_p2p")),
         done=entry.get("state") == "completed" or bool(entry.get("retired")),

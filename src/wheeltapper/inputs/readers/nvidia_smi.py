@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 
 from wheeltapper.catalogue import Catalogue
@@ -89,7 +88,7 @@ def _from_csv(document: Document) -> list[Gpu]:
     columns: list[str] = []
     gpus = []
     for line, scope in scoped(document.lines, document.node):
-        cells = [cell.strip() for row in csv.reader([line.text], skipinitialspace=True) for cell in row]
+        cells = [cell.strip() for cell in line.text.split(",")]  # nvidia-smi quotes nothing
         if _is_csv(line.text):
             columns = [cell.partition(" [")[0] for cell in cells]
         elif columns and len(cells) == len(columns):

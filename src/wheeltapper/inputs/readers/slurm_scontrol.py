@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from wheeltapper.attempt import Attempt
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Finding, Source
-from wheeltapper.inputs.judging.slurm import ENDINGS, MAINTENANCE, NODE_DOWN, REASONS, ending, exact_time, nodes
+from wheeltapper.inputs.judging.slurm import (
+    ENDINGS,
+    MAINTENANCE,
+    NODE_DOWN,
+    NODE_REASONS,
+    REASONS,
+    ending,
+    exact_time,
+    nodes,
+)
 from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
 _OURS = re.compile(r"^(?:JobId=\d+ |NodeName=\S+ |ReservationName=\S+ StartTime=)", re.MULTILINE)
@@ -100,8 +109,11 @@ def _of_job(document: Document, record: _Record, attempt: Attempt) -> Iterator[F
 def _of_node(document: Document, record: _Record) -> Iterator[Finding]:
     state = set(re.split(r"[+*]+", record.text("State").upper()))
     seen = document.seen(record.line("Reason", "State"), Source.SCHEDULER, node=record.text("NodeName"))
+    told = next((rule for reason, rule in NODE_REASONS if reason.search(record.text("Reason"))), None)
     if state & _PLANNED:
         yield MAINTENANCE.of(seen)
+    elif told:
+        yield told.of(seen)
     elif state & {"DOWN", "NOT_RESPONDING", "FAIL"} or record.text("State").endswith("*"):
         yield NODE_DOWN.of(seen)
 
