@@ -106,8 +106,8 @@ SHAPES: tuple[Shape, ...] = (
 
 BEGINNING = (
     "torch 2.6.0+cu124, NCCL version 2.21.5+cuda12.4, Driver Version: 550.54.15   CUDA Version: 12.4",
-    "srun: job 816119 queued and waiting for resources",
-    "srun: job 816119 has been allocated resources",
+    "srun: job 604410 queued and waiting for resources",
+    "srun: job 604410 has been allocated resources",
     "n1:4242:4242 [0] NCCL INFO NET/Plugin: No plugin found (libnccl-net.so), using internal implementation",
     "n1:4242:4242 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eth0:10.0.0.7<0>",
     "n1:4242:4242 [0] NCCL INFO Using network IB",

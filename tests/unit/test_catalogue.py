@@ -87,7 +87,7 @@ def test_an_xid_that_nobody_has_published_is_a_symptom_and_asks_for_nothing():
 
 def test_nvlink5_word_decides_over_the_code():
     registers = "XC0 i0 Link 11 (0x004505c6 0x00000000)"
-    fatal = meaning(f"NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Fatal {registers}")
+    fatal = meaning(f"NVRM: Xid (PCI:0009:01:00): 149, NETIR_LINK_EVT Fatal {registers}")
     mild = meaning(f"NVRM: Xid (PCI:0018:01:00): 149, NETIR_LINK_EVT Nonfatal {registers}")
     assert (fatal[2], fatal[3]) == (Role.ROOT, Disposition.RESET_GPU)
     assert (mild[2], mild[3]) == (Role.SYMPTOM, Disposition.NONE)

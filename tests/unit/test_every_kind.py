@@ -41,7 +41,7 @@ FATAL_AER = "pcieport 0000:17:01.0: AER: Uncorrected (Fatal) error received: 000
 MISMATCH = "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: X"
 LUSTRE = "Lustre: s-OST001b-osc-ff: Connection to s-OST001b (at 10.9.4.27@o2ib) was lost; in progress operations using this service will wait for recovery to complete"
 EVICTED = "LustreError: 167-0: s-MDT0001-mdc-ff: This client was evicted by s-MDT0001; in progress operations using this service will fail."
-BUS_ERROR = "RuntimeError: DataLoader worker (pid 30882) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory."
+BUS_ERROR = "RuntimeError: DataLoader worker (pid 20417) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory."
 NO_ADAPTER = [
     "d1:1:2 [0] NCCL INFO Using network IB",
     "d2:1:2 [0] NCCL INFO NET/IB : No device found.",
@@ -65,7 +65,7 @@ CASES = [
     ("hardware/host_memory", DRAIN, kernel("EDAC MC3: 1 UE memory read error on CPU_SrcID#0_MC#3_Chan#0_DIMM#0 (x)")),
     ("hardware/storage", DRAIN, kernel("nvme nvme0: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10")),
     ("hardware/nic", DRAIN, kernel("mlx5_core 0000:65:00.0: poll_health:1049:(pid 0): device's health compromised")),
-    ("hardware/node_down", EXCLUDE, controller("[x] error: Nodes gn23 not responding, setting DOWN")),
+    ("hardware/node_down", EXCLUDE, controller("[x] error: Nodes rk07 not responding, setting DOWN")),
     ("software/oom", NOT_AGAIN, log(OOM.format(unused="100.00 MiB"))),
     ("software/env_mismatch", NOT_AGAIN, log("ModuleNotFoundError: No module named 'apex'")),
     ("software/framework_crash", NOT_AGAIN, log("Fatal Python error: Segmentation fault")),
@@ -107,14 +107,14 @@ CASES = [
     (
         "scheduler/cancelled",
         NOT_AGAIN,
-        log("slurmstepd: error: *** STEP 77.0 ON r36 CANCELLED AT 2021-05-23T08:46:02 ***"),
+        log("slurmstepd: error: *** STEP 77.0 ON r36 CANCELLED AT 2026-03-08T08:41:12 ***"),
     ),
     (
         "scheduler/quota",
         NOT_AGAIN,
         controller("[x] JobId=12 timed out, the job is at or exceeds assoc 318(x) group max"),
     ),
-    ("scheduler/maintenance", AGAIN, controller("[x] update_node: node c4n03 state set to DOWN")),
+    ("scheduler/maintenance", AGAIN, controller("[x] update_node: node rk12 state set to DOWN")),
 ]
 
 FROM_COUNTERS = {

@@ -16,7 +16,7 @@ from wheeltapper.scan import scan_log
 FATAL = "{1}[Hardware Error]: event severity: fatal"
 RECOVERABLE = "{1}[Hardware Error]: event severity: recoverable"
 AER = "pcieport 0000:00:03.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, (Transmitter ID)"
-NO_HANDLE = "Unable to determine the device handle for GPU0000:03:00.0: Unknown Error"
+NO_HANDLE = "Unable to determine the device handle for GPU0000:65:00.0: Unknown Error"
 LOST = "Lustre: scr1-OST001b-osc-ff37: Connection to scr1-OST001b (at 10.9.4.27@o2ib) was lost; in progress operations using this service will wait for recovery to complete"
 RESTORED = "Lustre: scr1-OST001b-osc-ff37: Connection restored to 10.9.4.28@o2ib (at 10.9.4.28@o2ib)"
 
@@ -60,7 +60,7 @@ def test_ranks_that_differ_by_nature_are_no_deadlock(lines):
 
 def nccl(host: str, network: str, *more: str) -> list[str]:
     said = [f"NCCL INFO {each}" for each in (*more, f"Using network {network}")]
-    return [f"{host}:77120:77186 [0] {each}" for each in said]
+    return [f"{host}:61002:61090 [0] {each}" for each in said]
 
 
 def test_a_node_without_its_adapters_is_named():
@@ -151,7 +151,7 @@ def test_memory_that_lies_reserved_and_unused_is_fragmentation(line, label):
 
 
 def packing(percent: int) -> str:
-    return f"Sample Packing (num_proc=64):  {percent}%|#######   | 852000/1200000 [36:41<14:59, 385.3 examples/s]"
+    return f"Sample Packing (num_proc=64):  {percent}%|#######   | 640000/900000 [36:41<14:59, 291.8 examples/s]"
 
 
 def test_data_still_in_preparation_explains_the_very_first_timeout():
@@ -205,13 +205,13 @@ def test_an_exception_after_a_timeout_is_its_echo_unless_its_rank_never_timed_ou
 
 def test_only_lines_of_our_own_job_count_in_the_controllers_log():
     text = (
-        b"[2026-06-18T13:51:30.820] Time limit exhausted for JobId=41190\n"
-        b"[2026-06-18T13:59:24.301] JobId=41207 timed out, the job is at or exceeds assoc 318(x) group max tres minutes\n"
+        b"[2026-06-18T13:51:30.820] Time limit exhausted for JobId=58170\n"
+        b"[2026-06-18T13:59:24.301] JobId=58213 timed out, the job is at or exceeds assoc 318(x) group max tres minutes\n"
     )
     controller = list(scan_log(BytesIO(text), CATALOGUE, file="slurmctld.log", source=Source.SCHEDULER))
-    step = "slurmstepd: error: *** STEP 41207.0 ON a3 CANCELLED AT 2026-06-18T13:59:24 DUE TO TIME LIMIT ***"
+    step = "slurmstepd: error: *** STEP 58213.0 ON a3 CANCELLED AT 2026-06-18T13:59:24 DUE TO TIME LIMIT ***"
     assert of(controller, log(step)).label == "scheduler/quota"
-    other = step.replace("41207", "41190")
+    other = step.replace("58213", "58170")
     assert of(controller, log(other)).label == "scheduler/time_limit"
 
 

@@ -82,7 +82,7 @@ def test_an_advice_that_cannot_be_read_changes_nothing():
 def test_a_gpu_lost_at_probe_has_the_address_of_the_first_of_its_three_lines():
     lines = (
         "NVRM: The NVIDIA GPU 0000:86:00.0",
-        "NVRM: (PCI ID: 10de:26b9) installed in this system has",
+        "NVRM: (PCI ID: 10de:2330) installed in this system has",
         "NVRM: fallen off the bus and is not responding to commands.",
     )
     assert told(*lines) == [("", B, "reboot", 3)]

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.inputs.given import moment, of, only, told
 from wheeltapper.evidence import Disposition
 
-HEAD = "\n==============NVSMI LOG==============\n\nTimestamp                                 : Tue Mar 11 02:48:19 2025\n\n"
+HEAD = "\n==============NVSMI LOG==============\n\nTimestamp                                 : Thu Mar  5 02:48:19 2026\n\n"
 
 GPU = """GPU 00000000:{bus}:00.0
     PCI
@@ -79,7 +79,7 @@ def test_a_hardware_thermal_slowdown_convicts_where_the_gpu_is_hot(degrees, limi
     finding = only(gpus({"heat": "Active", "degrees": degrees, "limit": limit}, {}))
     assert (finding.label, finding.convicts) == ("hardware/thermal", convicts)
     assert (finding.evidence.node, finding.evidence.gpu) == ("n13", "0000:1b:00")
-    assert finding.evidence.at == moment("2025-03-11T02:48:19")
+    assert finding.evidence.at == moment("2026-03-05T02:48:19")
     assert "HW Thermal Slowdown" in finding.evidence.text
 
 
@@ -113,8 +113,8 @@ def test_memory_that_waits_for_a_reset_or_cannot_be_mended():
 def test_the_csv_form_says_the_same():
     text = (
         "timestamp, pci.bus_id, temperature.gpu, clocks_event_reasons.hw_thermal_slowdown\n"
-        "2025/03/11 02:48:19.120, 00000000:1B:00.0, 92, Active\n"
-        "2025/03/11 02:48:19.121, 00000000:29:00.0, 45, Not Active\n"
+        "2026/03/05 02:48:19.120, 00000000:1B:00.0, 92, Active\n"
+        "2026/03/05 02:48:19.121, 00000000:29:00.0, 45, Not Active\n"
     )
     finding = only(of({"smi.n13.csv": text}))
     assert (finding.label, finding.evidence.gpu, finding.evidence.line, finding.convicts) == (
@@ -147,10 +147,10 @@ def test_what_was_taken_back_in_the_event_log_is_over():
 
 
 def test_one_supply_is_a_hint_and_more_than_are_to_spare_convict_from_the_first():
-    one = SEL + " b | 03/11/2025 | 02:20:44 | Power Supply PS2 Status | Failure detected | Asserted\n"
+    one = SEL + " b | 03/05/2026 | 02:18:31 | Power Supply PS1 Status | Failure detected | Asserted\n"
     finding = only(of({"ipmi-sel.n13.txt": one}))
     assert (finding.label, finding.convicts, finding.evidence.line) == ("hardware/power", False, 4)
-    two = one + " d | 03/11/2025 | 02:20:51 | Power Supply PS5 Status | Failure detected | Asserted\n"
+    two = one + " d | 03/05/2026 | 02:18:40 | Power Supply PS4 Status | Failure detected | Asserted\n"
     assert [(each.convicts, each.evidence.line) for each in of({"ipmi-sel.n13.txt": two}).findings] == [
         (True, 4),
         (True, 5),
@@ -165,7 +165,7 @@ def test_one_supply_is_a_hint_and_more_than_are_to_spare_convict_from_the_first(
         ("Memory #0x53 | Correctable ECC logging limit reached", "hardware/host_memory", False),
         ("Processor CPU0_Status | IERR", "hardware/host_cpu", True),
         ("Temperature CPU1_Temp | Upper Critical going high", "hardware/thermal", True),
-        ("Fan FAN7 | Lower Critical going low", "hardware/thermal", False),
+        ("Fan FAN3 | Lower Critical going low", "hardware/thermal", False),
         ("Drive Slot / Bay HDD3 | Drive Fault", "hardware/storage", False),
     ],
 )
@@ -176,5 +176,5 @@ def test_sensors_of_every_kind(row, label, convicts):
 
 
 def test_a_fan_that_ran_slow_for_a_moment_is_no_fault():
-    text = "  9 | 01/23/2025 | 06:03:12 | Fan FAN7 | Lower Non-critical going low  | Asserted | Reading 4900 < Threshold 5000 RPM\n"
+    text = "  9 | 03/04/2026 | 06:03:12 | Fan FAN3 | Lower Non-critical going low  | Asserted | Reading 3900 < Threshold 4000 RPM\n"
     assert of({"sel.txt": text}).findings == ()

@@ -57,7 +57,7 @@ def waiting(reason: str, message: str = "") -> dict[str, object]:
         (
             {
                 "reason": "Evicted",
-                "message": "Pod ephemeral local storage usage exceeds the total limit of containers 40Gi. ",
+                "message": "Pod ephemeral local storage usage exceeds the total limit of containers 20Gi. ",
             },
             "resource/disk_full",
         ),
@@ -212,7 +212,7 @@ def test_a_pods_counters_are_its_nodes():
     assert told(found) == [("resource/host_oom", "gpu-7", "cgroup.txt", 2)]
 
 
-PLUGIN = """I0210 08:00:31.771440       1 server.go:195] Starting GRPC server for 'nvidia.com/gpu'
+PLUGIN = """I0305 07:11:02.104410       1 server.go:195] Starting GRPC server for 'nvidia.com/gpu'
 I0305 09:41:22.119018       1 health.go:159] Skipping event {{Device:{{}} EventType:8 EventData:43}}
 I0305 10:00:52.004411       1 health.go:184] XidCriticalError: Xid={code} on Device=GPU-7d0c8f35-1c55-6a0e; marking device as unhealthy.
 """

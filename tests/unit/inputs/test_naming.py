@@ -13,7 +13,7 @@ from wheeltapper.inputs.naming import moment, node_in_name, scoped
     ("name", "node"),
     [
         ("nvidia-smi-q.gpu-c13.txt", "gpu-c13"),
-        ("ibstat-gx-34.txt", "gx-34"),
+        ("ibstat-big-15.txt", "big-15"),
         ("dmesg.n2.log", "n2"),
         ("kern-gpu-node-07.log", "gpu-node-07"),
         ("n13/cpu.stat", "n13"),

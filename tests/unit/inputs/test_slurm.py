@@ -9,9 +9,9 @@ from wheeltapper.attempt import Ending
 
 SACCT = """JobID           JobName      State ExitCode      NodeList               Start                 End
 ------------ ---------- ---------- -------- ------------- ------------------- -------------------
-733120           clm-20 {state:>10}      {code}     gn[20-24] 2025-09-02T13:02:31 2025-09-02T14:35:11
-733120.batch      batch  CANCELLED     0:15          gn20 2025-09-02T13:02:31 2025-09-02T14:35:13
-733120.exte+     extern  COMPLETED      0:0     gn[20-24] 2025-09-02T13:02:31 2025-09-02T14:35:13
+912004           clm-20 {state:>10}      {code}     rk[04-08] 2025-09-02T13:02:31 2025-09-02T14:35:11
+912004.batch      batch  CANCELLED     0:15          rk04 2025-09-02T13:02:31 2025-09-02T14:35:13
+912004.exte+     extern  COMPLETED      0:0     rk[04-08] 2025-09-02T13:02:31 2025-09-02T14:35:13
 """
 
 
@@ -30,8 +30,8 @@ def test_the_jobs_own_row_counts_and_its_steps_do_not(state, label, ending):
     found = of({"sacct.txt": SACCT.format(state=state, code="0:0")})
     assert told(found) == [(label, None, "sacct.txt", 3)]
     assert found.attempt is not None
-    assert (found.attempt.job, found.attempt.ending) == ("733120", ending)
-    assert found.attempt.nodes == ("gn20", "gn21", "gn22", "gn23", "gn24")
+    assert (found.attempt.job, found.attempt.ending) == ("912004", ending)
+    assert found.attempt.nodes == ("rk04", "rk05", "rk06", "rk07", "rk08")
 
 
 def test_a_failed_job_is_no_cause_and_a_running_one_has_not_ended():
@@ -75,14 +75,14 @@ def test_times_count_only_where_they_name_their_offset():
     assert (exact.start, exact.end) == (moment("2025-09-02T11:02:31"), moment("2025-09-02T12:35:11"))
 
 
-JOB = """JobId=41207 JobName=sft mix
+JOB = """JobId=58213 JobName=sft mix
    UserId=u1(9031) GroupId=ext(910) MCS_label=N/A
    JobState={state} Reason={reason} FailedNode=a5 Dependency=(null)
    Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:15
    NodeList=a[3,5]
    BatchHost=a3
-   StdErr=/home/u1/slurm-41207.out
-   StdOut=/home/u1/slurm-41207.out
+   StdErr=/home/u1/slurm-58213.out
+   StdOut=/home/u1/slurm-58213.out
 """
 
 
@@ -90,8 +90,8 @@ def test_a_job_record_is_an_attempt():
     found = of({"job.txt": JOB.format(state="NODE_FAIL", reason="NodeDown")})
     attempt = found.attempt
     assert attempt is not None
-    assert (attempt.job, attempt.nodes, attempt.failed_node, attempt.batch_host) == ("41207", ("a3", "a5"), "a5", "a3")
-    assert (attempt.name, attempt.requeueable, attempt.logs) == ("sft mix", False, ("/home/u1/slurm-41207.out",))
+    assert (attempt.job, attempt.nodes, attempt.failed_node, attempt.batch_host) == ("58213", ("a3", "a5"), "a5", "a3")
+    assert (attempt.name, attempt.requeueable, attempt.logs) == ("sft mix", False, ("/home/u1/slurm-58213.out",))
     assert told(found) == [("hardware/node_down", "a5", "job.txt", 3)]
 
 
@@ -101,15 +101,15 @@ def test_a_limit_of_the_account_explains_more_than_the_state():
 
 def test_in_slurmctlds_log_only_this_job_counts():
     log = (
-        "[2026-06-18T13:51:30.820] Time limit exhausted for JobId=41190\n"
-        "[2026-06-18T13:59:24.301] JobId=41207 timed out, the job is at or exceeds assoc 318(nlp/(null)/(null)) "
+        "[2026-06-18T13:51:30.820] Time limit exhausted for JobId=58170\n"
+        "[2026-06-18T13:59:24.301] JobId=58213 timed out, the job is at or exceeds assoc 318(nlp/(null)/(null)) "
         "group max tres(gres/gpu) minutes of 480000 with 480003\n"
     )
     found = of({"job.txt": JOB.format(state="TIMEOUT", reason="TimeLimit"), "controller.log": log})
     assert told(found)[1:] == [("scheduler/quota", None, "controller.log", 2)]
 
 
-NODE = "NodeName=c4n03 Arch=x86_64 CoresPerSocket=32 \n   State={state} ThreadsPerCore=1\n   Reason={reason} [root@2026-09-01T06:00:01]\n"
+NODE = "NodeName=rk12 Arch=x86_64 CoresPerSocket=32 \n   State={state} ThreadsPerCore=1\n   Reason={reason} [root@2026-09-01T06:00:01]\n"
 
 
 @pytest.mark.parametrize(
