@@ -83,6 +83,20 @@ WATCHDOG = (
     "[rank{n}]:[E] [Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, "
     "NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 60002{n} milliseconds before timing out."
 )
+
+
+def test_what_is_remembered_is_bounded_and_forgetting_hides_nothing(monkeypatch):
+    monkeypatch.setattr(bursts, "VALUES_MAX", 20)
+    monkeypatch.setattr(bursts, "SETTLED_MAX", 20)
+    monkeypatch.setattr(bursts, "LAYOUTS_MAX", 20)
+    lines = [b"worker: exit code %d after %d" % (n % 90, n % 70) for n in range(2000)]
+    burst = Bursts()
+    read = [line for line in lines if burst.put_off(line) is None]
+    assert set(read) >= set(lines[:90])
+    assert sum(len(seen) for shape in burst._shapes.values() for seen in shape.codes.values()) <= 22
+    assert len(burst._layouts) <= 20
+
+
 LINE = st.sampled_from(
     [
         "2025-11-29 12:00:0{n} [rank{n}]: RuntimeError: CUDA error: an illegal memory access was encountered",

@@ -13,7 +13,7 @@ from wheeltapper import catalogue
 from wheeltapper.evidence import EXCERPT_CHARS
 from wheeltapper.scan import scan_file, scan_log
 from wheeltapper.scan.blocks import BLOCK
-from wheeltapper.scan.finding import KEEP_FIRST
+from wheeltapper.scan.finding import CROWD, KEEP_FIRST
 from wheeltapper.scan.text import without_prefix
 
 CATALOGUE = catalogue.load()
@@ -110,6 +110,14 @@ def test_a_burst_leaves_its_first_lines_and_its_last():
     per_rank = [sorted(each.evidence.line for each in found if each.evidence.rank == rank) for rank in (0, 1)]
     assert per_rank == [[1, 3, 5, 7, 4999], [2, 4, 6, 8, 5000]]
     assert len(found) == 2 * (KEEP_FIRST + 1)
+
+
+def test_in_a_storm_each_rank_has_its_first_word_and_its_last():
+    ranks = CROWD + 10
+    found = scan(b"".join(b"[rank%d]: %b\n" % (number % ranks, OOM) for number in range(3 * ranks)))
+    late = sorted(each.evidence.line for each in found if each.evidence.rank == ranks - 1)
+    assert late == [ranks, 3 * ranks]
+    assert {each.evidence.rank for each in found} == set(range(ranks))
 
 
 def test_a_line_of_megabytes_keeps_its_ends_and_the_places_after_it():

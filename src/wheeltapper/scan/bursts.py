@@ -22,8 +22,11 @@ CODES_MAX = 256
 SHAPE_BYTES = 1024
 """A longer line is always read: at its length that is cheap for each byte."""
 
-SETTLED_MAX = 4096
-"""Combinations of numbers in one shape that are known to be no news."""
+SETTLED_MAX = 65_536
+"""Combinations of numbers in all shapes that are known to be no news."""
+
+VALUES_MAX = 262_144
+"""Numbers in all places that are remembered; beyond it, each line with another one is read."""
 
 LAYOUTS_MAX = 16_384
 """Layouts whose numbers are found without a search: lines of one shape whose numbers are of the same lengths."""
@@ -88,15 +91,17 @@ class _Shape:
         self.telling = [*self.speaker, *self.codes]
         self.settled: dict[_Key, _Voice] = {}
 
-    def is_news(self, numbers: Sequence[bytes]) -> bool:
-        """Take note of *numbers*; True when a code was never seen in its place."""
-        new = [place for place, seen in self.codes.items() if numbers[place] not in seen]
-        for place in new:
+    def news(self, numbers: Sequence[bytes]) -> list[int]:
+        """Return the places in which *numbers* hold a code that was never seen there."""
+        return [place for place, seen in self.codes.items() if numbers[place] not in seen]
+
+    def note(self, numbers: Sequence[bytes], places: Sequence[int]) -> None:
+        """Take note of the codes in *places*; one with too many is a counter."""
+        for place in places:
             self.codes[place].add(numbers[place])
             if len(self.codes[place]) >= CODES_MAX:
                 del self.codes[place]
                 self._begin_settling()
-        return bool(new)
 
 
 def _picker(places: Sequence[Any]) -> Callable[[Any], _Key]:
@@ -114,7 +119,7 @@ class Bursts:
         """Begin a log."""
         self._shapes: dict[bytes, _Shape] = {}
         self._layouts: dict[bytes, tuple[Callable[[bytes], _Key], dict[_Key, _Voice]]] = {}
-        self._voices = 0
+        self._voices = self._values = self._settled = 0
 
     def put_off(self, raw: bytes) -> Slot | None:
         """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
@@ -140,7 +145,11 @@ class Bursts:
                 return shape.crowd
             self._voices += 1
             voice = shape.heard[who] = _Voice()
-        if shape.is_news(numbers) or voice.times < KEEP_FIRST:
+        news = shape.news(numbers)
+        if news and self._values < VALUES_MAX:
+            self._values += len(news)
+            shape.note(numbers, news)
+        if news or voice.times < KEEP_FIRST:
             voice.times += 1
             return None
         self._settle(raw, shape, voice)
@@ -159,8 +168,9 @@ class Bursts:
 
     def _settle(self, raw: bytes, shape: _Shape, voice: _Voice) -> None:
         """Remember that the numbers of *raw* need no second look: a short cut, which changes no answer."""
-        if len(shape.settled) >= SETTLED_MAX:
+        if self._settled >= SETTLED_MAX:
             return
+        self._settled += 1
         spans = [slice(*found.span()) for found in _NUMBER.finditer(raw)]
         pick = _picker([spans[place] for place in shape.telling])
         shape.settled[pick(raw)] = voice

@@ -13,6 +13,9 @@ T = TypeVar("T")
 KEEP_FIRST = 4
 """Findings of one signature and rank that are kept from the start of a burst; its last one is kept too."""
 
+CROWD = 4096
+"""Pairs of signature and rank from which of each one finding and its last are kept: a storm says one thing."""
+
 KINDS_MAX = 100_000
 """Pairs of signature and rank that are told apart: six signatures of each rank of a job of 16,384; beyond it, one."""
 
@@ -66,7 +69,7 @@ def bounded(items: Iterable[T], kind_of: Callable[[T], Kind], place_of: Callable
         if kind not in seen and len(seen) >= KINDS_MAX:
             kind = (kind[0], None)
         seen[kind] = seen.get(kind, 0) + 1
-        if seen[kind] <= KEEP_FIRST:
+        if seen[kind] <= (KEEP_FIRST if len(seen) <= CROWD else 1):
             yield each
         elif kind not in last or place_of(last[kind]) <= place_of(each):
             last[kind] = each
