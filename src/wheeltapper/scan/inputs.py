@@ -14,7 +14,7 @@ from wheeltapper.evidence import Finding, Source
 from wheeltapper.inputs import LARGEST, Document, Reading, reader_for
 from wheeltapper.inputs.naming import node_in_name
 from wheeltapper.scan.blocks import Readable
-from wheeltapper.scan.kernel import looks_like_kernel, scan_kernel_log
+from wheeltapper.scan.kernel import looks_like_kernel, may_be_kernel, scan_kernel_log
 from wheeltapper.scan.log import scan_log
 from wheeltapper.scan.packed import Rejoined, unpacked
 
@@ -114,11 +114,11 @@ def _of_log(stream: Readable, head: bytes, name: str, catalogue: Catalogue, zone
 
 
 def kind_of(name: str, head: bytes) -> Source:
-    """Return whose words a file holds, by its *name* and its first bytes."""
+    """Return whose words a file holds, by its first bytes, *head*; its *name* is believed where they allow it."""
     base = Path(name).name
     if _SCHEDULER_NAME.match(base) or _SCHEDULER_LINE.match(head):
         return Source.SCHEDULER
-    if _KERNEL_NAME.search(base) or looks_like_kernel(head):
+    if looks_like_kernel(head) or (_KERNEL_NAME.search(base) and may_be_kernel(head)):
         return Source.KERNEL
     return Source.JOB_LOG
 

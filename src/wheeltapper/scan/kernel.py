@@ -15,6 +15,9 @@ from wheeltapper.scan.clock import time_of
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of
 from wheeltapper.scan.text import printable
 
+LINES = 40
+"""Lines at the start of a file that tell whose it is."""
+
 BOOT = "kernel.boot"
 """The signature of the line with which a boot begins."""
 
@@ -98,6 +101,16 @@ _UPTIME = re.compile(r"(?:<\d+>)?\[ *[+\d]\d*\.\d+\] ?")
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)? ")
 _SYSLOG = re.compile(r"(?:[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d )?(?P<host>[\w.-]+) (?P<tag>[\w./@-]+)(?:\[\d+\])?: ")
 _SYSLOG_TIME = re.compile(r"[A-Z][a-z]{2} [ \d]?\d \d\d:\d\d:\d\d ")
+_UNDATED = re.compile(
+    r"(?:(?P<host>[\w-]+)\S* )?(?P<tag>kernel|[\w./@-]+\[\d+\]): (?!segfault at |traps?: |potentially )"
+)
+"""A line of syslog whose time was cut off. The kernel itself writes of a program as ``name[pid]: segfault at``."""
+
+_DRIVER = re.compile(
+    r"NVRM: |nvidia[\w-]*: |mlx\d_\w+ |pcieport |EXT4-fs |XFS |EDAC |mce: |nvme |NFS: |nfs: |Lustre(?:Error)?: |"
+    r"amdgpu |usb |systemd\[1\]: |oom-kill:|Out of memory: |Memory cgroup |INFO: task |BUG: |watchdog: |Linux version |CPU\d+: "
+)
+"""How lines of a kernel begin where ``dmesg -t`` left their time out."""
 
 
 def parse_line(line: str, zone: tzinfo | None = None) -> KernelLine | None:
@@ -124,7 +137,12 @@ def parse_line(line: str, zone: tzinfo | None = None) -> KernelLine | None:
         uptime = _UPTIME.match(text, sent.end())
         return KernelLine(text[uptime.end() if uptime else sent.end() :], at, sent["host"].partition(".")[0])
     uptime = _UPTIME.match(text)
-    return KernelLine(text[uptime.end() :] if uptime else text, at)
+    if uptime:
+        return KernelLine(text[uptime.end() :], at)
+    sent = _UNDATED.match(text)
+    if not sent:
+        return KernelLine(text, at)
+    return KernelLine(text[sent.end() :], at, sent["host"]) if sent["tag"] == "kernel" else None
 
 
 def _ctime(text: str, zone: tzinfo | None) -> float | None:
@@ -141,10 +159,24 @@ def looks_like_kernel(head: bytes) -> bool:
 
     A system's log counts when the kernel speaks in it at all: the lines of other programs are passed over later.
     """
-    lines = [line for line in head.decode("utf-8", "replace").split("\n")[:40] if line.strip()]
+    lines = _first_lines(head)
     speakers = [_speaker(line) for line in lines]
     stamped = sum(1 for speaker in speakers if speaker is not None)
     return "kernel" in speakers and stamped >= 0.8 * len(lines)
+
+
+def may_be_kernel(head: bytes) -> bool:
+    """True unless most of the first lines of a file, *head*, are neither stamped by a system nor a driver's words.
+
+    For files that are named like a kernel's log: the name of a file is a hint, its content decides.
+    """
+    lines = _first_lines(head)
+    known = sum(1 for line in lines if _speaker(line) is not None or _DRIVER.match(line))
+    return 2 * known >= len(lines)
+
+
+def _first_lines(head: bytes) -> list[str]:
+    return [line for line in head.decode("utf-8", "replace").split("\n")[:LINES] if line.strip()]
 
 
 _DMESG_STAMP = re.compile(r"(?:<\d+>)?\[ *\d+\.\d{6}\] |\[ *\+\d+\.\d{6}\] |\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]")
@@ -155,5 +187,7 @@ def _speaker(line: str) -> str | None:
     if _DMESG_STAMP.match(line) or _CTIME.match(line) or kmsg.parse_record(line):
         return "kernel"
     stamp = _ISO.match(line) or _SYSLOG_TIME.match(line)
-    sent = _SYSLOG.match(line[stamp.end() :]) if stamp else None
+    if stamp and _DMESG_STAMP.match(line, stamp.end()):
+        return "kernel"  # a console's own clock in front of the kernel's
+    sent = _SYSLOG.match(line[stamp.end() :]) if stamp else _UNDATED.match(line)
     return sent["tag"] if sent else None
