@@ -49,6 +49,7 @@ class _Entry(_Strict):
     pattern: str | None = None
     instead_of: tuple[str, ...] = ()
     generic: bool = False
+    last_words: bool = False
     key: str | None = None
     rows: dict[str, _Row] = {}
     detail: str = ""
@@ -110,6 +111,7 @@ def _build(entry: _Entry) -> Signature:
         },
         instead_of=frozenset(entry.instead_of),
         generic=entry.generic,
+        last_words=entry.last_words,
         examples=entry.examples,
         near_misses=entry.near_misses,
         origin=entry.source,

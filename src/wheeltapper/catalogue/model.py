@@ -44,8 +44,9 @@ class Signature:
 
     A line can match only when it holds one of the literal ``anchors``; then ``pattern`` decides. ``key`` names the
     field whose value picks a row of ``rows`` in place of ``meaning`` (one table for all Xid codes). A signature
-    silences those in ``instead_of`` on the same line, and a ``generic`` one gives way to every other. ``detail``
-    and the summaries are templates over the named groups of the pattern; ``origin`` says who prints such lines.
+    silences those in ``instead_of`` on the same line, and a ``generic`` one gives way to every other. One that is
+    ``last_words`` counts only where its log ends soon after. ``detail`` and the summaries are templates over the
+    named groups of the pattern; ``origin`` says who prints such lines.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Signature:
     rows: Mapping[str, Meaning] = field(default_factory=dict)
     instead_of: frozenset[str] = frozenset()
     generic: bool = False
+    last_words: bool = False
     examples: tuple[str, ...] = ()
     near_misses: tuple[str, ...] = ()
     origin: str = ""
@@ -82,6 +84,7 @@ class Signature:
             detail=self.detail.format_map(named) if self.detail else "",
             summary=meaning.summary.format_map(named),
             fields=fields,
+            last_words=self.last_words,
         )
 
 
@@ -94,3 +97,4 @@ class Match:
     detail: str
     summary: str
     fields: dict[str, str]
+    last_words: bool = False

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 DATA = Path(__file__).with_name("data")
 
-FORM = 1
+FORM = 2
 """Rises with each change of what the cache holds."""
 
 
@@ -130,6 +130,7 @@ def _values(signature: Signature) -> dict[str, Any]:
         "rows": {value: _meant(row) for value, row in signature.rows.items()},
         "instead_of": sorted(signature.instead_of),
         "generic": signature.generic,
+        "last_words": signature.last_words,
         "examples": signature.examples,
         "near_misses": signature.near_misses,
         "origin": signature.origin,
@@ -148,6 +149,7 @@ def _signature(values: dict[str, Any]) -> Signature:
         rows={value: _meaning(row) for value, row in values["rows"].items()},
         instead_of=frozenset(values["instead_of"]),
         generic=values["generic"],
+        last_words=values["last_words"],
         examples=tuple(values["examples"]),
         near_misses=tuple(values["near_misses"]),
         origin=values["origin"],

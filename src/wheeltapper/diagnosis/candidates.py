@@ -28,8 +28,19 @@ NVLINK_ECHO_S = 5.0
 BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
+APPLICATION = frozenset({"nvidia.xid.13", "nvidia.xid.31"})
+"""Faults of the application's own kernels, as the driver reports them."""
+
+SWITCH_TIMEOUT = "nvidia.xid.109"
+
+SWITCH_S = 60.0
+"""Seconds within which a kernel that failed makes the switch of contexts time out."""
+
 BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
+
+LAST_WORDS = ("last_words.", "kubernetes.exited")
+"""How the signatures begin that say only that something failed."""
 
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
@@ -154,6 +165,8 @@ def _position(finding: Finding, how_deep: Depth, number: int, told: Sequence[Fin
         return number - 2 * len(told)
     if how_deep is Depth.ENDING and finding.signature.startswith(CONTROLLER):
         return number - len(told)  # logs of jobs and tables of states only repeat it
+    if how_deep is Depth.SYMPTOM and finding.signature.startswith(LAST_WORDS):
+        return number + 2 * len(told)  # they say no more than that it failed
     if how_deep is Depth.SYMPTOM and finding.signature in BROKEN:
         return number + len(told)  # somebody else's end broke it
     if how_deep is Depth.SYMPTOM and finding.label == "network/transport":
@@ -183,11 +196,27 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
+    if how_deep is not Depth.CONVICTED and _is_of_application(finding, scene.told):
+        return "the application's own fault on this GPU came just before it"
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
     if how_deep in {Depth.LOG, Depth.EXCEPTION}:
         return scene.exceptions.reason_against(finding, how_deep)
     return None
+
+
+def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:
+    """True for a context switch that timed out because the application's kernel had failed on the same GPU."""
+    if finding.signature != SWITCH_TIMEOUT:
+        return False
+    seen = finding.evidence
+    return any(
+        each.signature in APPLICATION
+        and (each.evidence.node, each.evidence.gpu, each.evidence.boot_id) == (seen.node, seen.gpu, seen.boot_id)
+        and (each.evidence.sequence or each.evidence.line or 0) <= (seen.sequence or seen.line or 0)
+        and (each.evidence.at is None or seen.at is None or 0 <= seen.at - each.evidence.at <= SWITCH_S)
+        for each in told
+    )
 
 
 def _is_after_the_end(finding: Finding, scene: _Scene) -> bool:

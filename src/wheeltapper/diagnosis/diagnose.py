@@ -67,6 +67,7 @@ def diagnose(
     symptom = _loudest(told, None)
     return Diagnosis(
         symptom=symptom.label if symptom else None,
+        chain=(symptom,) if symptom and symptom.role is not Role.ROOT else (),
         rejected=rejected[:REJECTED_MAX],
         sentence=words.nothing_found(attempt, symptom),
     )
@@ -169,11 +170,11 @@ def _why_lesser(root: Candidate, lesser: Candidate) -> str:
 def _suspects(root: Finding, told: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
     seen = root.evidence
     # A resource may be short on every node alike; one device that a check looked at stands out.
-    if family(root.label) not in {"hardware", "network"} and not (seen.source is Source.CHECK and seen.gpu):
+    if family(root.label) not in {"hardware", "network", "unknown"} and not (seen.source is Source.CHECK and seen.gpu):
         return ()
     if seen.source is not Source.JOB_LOG and (seen.node or seen.gpu):
         return (Suspect(seen.node, seen.gpu, reason=root.summary),)
-    if root.role is Role.SYMPTOM:
+    if root.role is Role.SYMPTOM and not (root.label == UNKNOWN and "node" in root.fields):
         return silent.suspects(told, attempt)
     # A log is read on one node and written by all: only a name in the line itself says whose fault it was.
     node = root.fields.get("node") or root.fields.get("host")

@@ -16,8 +16,8 @@ from wheeltapper.labels import Label
 SURVIVED_S = 600.0
 """Seconds after which what the log goes on from was survived. Longer than a launcher takes to end a job."""
 
-TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/transport"})
-"""What makes waiting ranks raise exceptions of their own."""
+TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/transport", "network/socket"})
+"""What makes waiting ranks raise exceptions of their own: waits that ended, and connections that broke."""
 
 _Speaker = tuple[str | None, int | None]
 """A file and a rank."""

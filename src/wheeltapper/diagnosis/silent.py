@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from wheeltapper.attempt import Attempt
 from wheeltapper.diagnosis.model import Suspect
 from wheeltapper.evidence import Finding
+from wheeltapper.labels import UNKNOWN
 
 SUSPECTS_MAX = 8
 """More suspects than this are no suspects: the GPUs of one node."""
@@ -18,7 +19,7 @@ _ADDRESS = re.compile(r"^[\d.]+$|^[0-9a-f:]*:[0-9a-f:]*$")
 
 def suspects(findings: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
     """Return whom the network findings among *findings* leave in doubt; empty when nobody stands out."""
-    network = [each for each in findings if each.label.startswith("network/")]
+    network = [each for each in findings if each.label.startswith("network/") or each.label == UNKNOWN]
     nodes = attempt.nodes if attempt else ()
     return (
         _recorded(network)
@@ -31,7 +32,7 @@ def suspects(findings: Sequence[Finding], attempt: Attempt | None) -> tuple[Susp
 
 def _recorded(network: Sequence[Finding]) -> tuple[Suspect, ...]:
     """Return the ranks that the flight recorder names: it has seen who never came, all others have only heard."""
-    named = {int(each.fields["silent"]): each for each in network if "silent" in each.fields}
+    named = {int(rank): each for each in network if (rank := each.fields.get("silent") or each.fields.get("listed"))}
     return tuple(
         Suspect(rank=rank, reason=each.fields.get("reason", each.summary)) for rank, each in sorted(named.items())
     )

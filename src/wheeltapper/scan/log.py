@@ -14,6 +14,7 @@ from wheeltapper.evidence import Evidence, Finding, Source
 from wheeltapper.scan.blocks import BLOCK, Piece, Readable, telling_pieces
 from wheeltapper.scan.bursts import Bursts
 from wheeltapper.scan.clock import Clock
+from wheeltapper.scan.ending import Ending
 from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of, node_of
 from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_prefix
 
@@ -71,8 +72,9 @@ class _Origin:
 
 def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[Finding]:
     bursts = Bursts()
+    ending = Ending(stream, origin.offset)
     pieces = telling_pieces(
-        stream,
+        ending,
         lambda block: catalogue.positions(block, origin.source),
         bursts.put_off,
         number=origin.number,
@@ -82,8 +84,15 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
     seen = (each for piece in _read(pieces, bursts) for each in _sightings(piece, catalogue, origin.source, rank))
     # What is not kept is not worked out: finding the time of a line costs more than matching it.
     clock = Clock(origin.zone)
+    last_words: list[_Sighting] = []
     for each in bounded(seen, lambda seen: (seen.match.signature, seen.rank), lambda seen: seen.piece.start):
-        yield _finding(each, origin, clock)
+        if each.match.last_words:
+            last_words.append(each)
+        else:
+            yield _finding(each, origin, clock)
+    for each in last_words:
+        if ending.is_last_word(each.piece.start, len(each.piece.raw)):
+            yield _finding(each, origin, clock)
 
 
 def _read(pieces: Iterator[Piece], bursts: Bursts) -> Iterator[Piece]:

@@ -12,7 +12,8 @@ _PREFIX = re.compile(
       \[rank[ ]?(?P<torch>\d+)\]:?[ ]?                                    # PyTorch since 2.2
     | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:[ ]?                           # mpirun --tag-output
     | [ ]{0,5}(?P<srun>\d{1,6}):[ ]                                       # srun --label
-    | \((?:\w+[ ])?pid=\d+(?:,[ ]ip=[\d.]+)?\)[ ]                         # Ray
+    | \((?:[A-Za-z_][\w.:-]*(?:\([^()]{0,40}\))?[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]      # Ray's actors and tasks
+    | \((?:raylet(?:,[ ]ip=[\w.:]+)?|autoscaler[ ]\+\w+)\)[ ]                           # Ray's own
     | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?[ |]+  # container runtimes
     """,
     re.VERBOSE,

@@ -84,11 +84,12 @@ def test_what_pods_say(status, label):
         assert ("message" in line) or ("reason" in line)
 
 
-def test_a_condition_that_was_taken_back_and_a_plain_error_say_nothing():
+def test_a_condition_that_was_taken_back_says_nothing_and_a_plain_error_only_that_it_failed():
     assert (
         of({"p.json": json.dumps(pod(conditions=[condition("PreemptionByScheduler", status="False")]))}).findings == ()
     )
-    assert of({"p.json": json.dumps(pod(containerStatuses=[ended("Error", 1), ended("Completed", 0)]))}).findings == ()
+    failed = only(of({"p.json": json.dumps(pod(containerStatuses=[ended("Error", 1), ended("Completed", 0)]))}))
+    assert (failed.label, failed.role) == ("unknown/unknown", Role.SYMPTOM)
 
 
 def test_a_container_that_was_started_again_tells_its_last_end():
@@ -254,7 +255,7 @@ def test_torchruns_error_file_tells_the_exception_and_its_rank():
         }
     }
     found = of({"attempt_0-rank5-error.json": json.dumps(content)})
-    assert set(labels(found)) == {"software/oom"}
+    assert set(labels(found)) == {"software/oom", "unknown/unknown"}
     assert {(each.evidence.rank, each.evidence.at, each.evidence.line) for each in found.findings} == {
         (5, 1717430000.0, 1)
     }

@@ -115,9 +115,6 @@ def test_kubectl_describe_tells_states_and_events():
         ("resource/host_oom", "gpu-7", "describe.txt", 9),
         ("scheduler/preempted", "gpu-7", "describe.txt", 15),
     ]
-    assert (
-        of(
-            {"describe.txt": DESCRIBE.format(reason="Error", event="BackOff  1m  kubelet  Back-off restarting")}
-        ).findings
-        == ()
-    )
+    text = DESCRIBE.format(reason="Error", event="BackOff  1m  kubelet  Back-off restarting")
+    assert told(of({"describe.txt": text})) == [("unknown/unknown", "gpu-7", "describe.txt", 10)]
+    assert of({"describe.txt": text.replace("Exit Code:    137", "Exit Code:    0")}).findings == ()

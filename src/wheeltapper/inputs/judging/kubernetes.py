@@ -27,6 +27,12 @@ _NO_DEVICE = Rule(
     Role.SYMPTOM,
 )
 _PROBE = Rule("kubernetes.liveness", "software/config", "a liveness probe killed a container that was busy")
+EXITED = Rule(
+    "kubernetes.exited",
+    "unknown/unknown",
+    "a container ended with an exit code that is not zero, and its own log says why",
+    Role.SYMPTOM,
+)
 _REGISTRY_DNS = Rule("kubernetes.registry_dns", "network/dns", "the registry's name was not found")
 _REGISTRY = Rule("kubernetes.registry", "network/remote_storage", "the registry did not answer")
 

@@ -6,12 +6,13 @@ import re
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Finding, Source
-from wheeltapper.inputs.judging.kubernetes import rule_for
+from wheeltapper.inputs.judging.kubernetes import EXITED, rule_for
 from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
 _OURS = re.compile(r"^Name: {2,}\S+\n(?:.*\n){0,3}(?:Namespace|Roles|Priority|Labels): {2,}", re.MULTILINE)
 _PAIR = re.compile(r"^(?P<indent> *)(?P<key>[A-Z][\w -]*): {1,}(?P<value>\S.*)$")
 _NODE = re.compile(r"^Node: +(?P<node>[\w.-]+)(?:/|$)")
+_FAILED = re.compile(r"^ +Exit Code: +[1-9]\d*\s*$")
 _EVENT = re.compile(
     r"^  (?:Normal|Warning) +(?P<reason>\S+) +(?P<age>\S+(?: \(.*?\))?) +(?P<source>\S+) +(?P<message>.*)$"
 )
@@ -23,6 +24,7 @@ def _recognises(document: Document) -> bool:
 
 def _read(document: Document, _catalogue: Catalogue) -> Reading:
     findings: list[Finding] = []
+    exits: list[Finding] = []
     node: str | None = None
     for number, line in enumerate(document.lines):
         if found := _NODE.match(line.text):
@@ -31,7 +33,9 @@ def _read(document: Document, _catalogue: Catalogue) -> Reading:
         rule = rule_for(*said) if said else None
         if rule:
             findings.append(rule.of(document.seen(line, Source.SCHEDULER, node=node)))
-    return Reading(findings=tuple(findings))
+        elif _FAILED.match(line.text):
+            exits.append(EXITED.of(document.seen(line, Source.SCHEDULER, node=node)))
+    return Reading(findings=tuple(findings or exits))
 
 
 def _said(document: Document, number: int) -> tuple[str, str] | None:

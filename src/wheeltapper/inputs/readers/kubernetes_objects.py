@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Finding, Source
-from wheeltapper.inputs.judging.kubernetes import rule_for
+from wheeltapper.inputs.judging.kubernetes import EXITED, rule_for
 from wheeltapper.inputs.model import Document, Reader, Reading
 from wheeltapper.inputs.naming import moment
 from wheeltapper.scan.finding import finding
@@ -74,10 +74,19 @@ def _of_container(container: Item, subject: str, node: str | None, catalogue: Ca
     for state in ("state", "lastState"):
         ended = container.get(state, "terminated")
         if ended:
-            yield from _said(ended, subject, node, moment(ended.text("finishedAt")))
-            yield from _last_words(ended, node, catalogue)
+            at = moment(ended.text("finishedAt"))
+            told = [*_said(ended, subject, node, at), *_last_words(ended, node, catalogue)]
+            yield from told or _exited(ended, subject, node, at)
         if waiting := container.get(state, "waiting"):
             yield from _said(waiting, subject, node, None)
+
+
+def _exited(ended: Item, subject: str, node: str | None, at: float | None) -> Iterator[Finding]:
+    """Yield that the container failed, where nothing tells why."""
+    code = ended.get("exitCode")
+    if code and ended.text("exitCode") != "0":
+        text = f"{ended.text('reason')}: exit code {ended.text('exitCode')}"
+        yield EXITED.of(ended.document.seen(code.line, Source.SCHEDULER, text=text, node=node, at=at), object=subject)
 
 
 def _last_words(ended: Item, node: str | None, catalogue: Catalogue) -> Iterator[Finding]:

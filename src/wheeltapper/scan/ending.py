@@ -1,0 +1,39 @@
+"""How a log ends: words that sound like an end count only where the log does not go on after them."""
+
+from __future__ import annotations
+
+import re
+
+from wheeltapper.scan.blocks import Readable
+
+NEAR = 8192
+"""Bytes before the end of a log in which its last words stand: the tracebacks and teardown of a node's ranks."""
+
+_GOES_ON = re.compile(
+    rb"(?i)\b(?:step|iter|iteration|epoch|loss|tokens|batch)\b\W{0,4}\d|\d+(?:\.\d+)? ?(?:it/s|s/it)\b|\d%\|"
+    rb"|\b(?:success\w*|succeeded|reconnect\w*|recover(?:ed|y)|resum(?:ed|ing)|complet(?:ed|e)|finished|retry(?:ing)?"
+    rb"|falling back|done)\b"
+)
+"""Progress, or words that something went well after all."""
+
+
+class Ending:
+    """A stream that remembers its last bytes while it is read."""
+
+    def __init__(self, stream: Readable, offset: int) -> None:
+        """Read from *stream*, whose first byte is that at *offset* of the log."""
+        self._stream = stream
+        self._end = offset
+        self._tail = b""
+
+    def read(self, size: int, /) -> bytes:
+        """Return up to *size* bytes, none at the end."""
+        block = self._stream.read(size)
+        self._end += len(block)
+        self._tail = block[-NEAR:] if len(block) >= NEAR else (self._tail + block)[-NEAR:]
+        return block
+
+    def is_last_word(self, offset: int, length: int) -> bool:
+        """True when nothing but an end follows what stands at *offset*; to be asked after all was read."""
+        start = offset + length - (self._end - len(self._tail))
+        return start >= 0 and not _GOES_ON.search(self._tail, start)
