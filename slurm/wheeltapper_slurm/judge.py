@@ -10,6 +10,7 @@ from wheeltapper.config import Config
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.diagnosis.kept_off import kept_off
 from wheeltapper.diagnosis.model import Diagnosis
+from wheeltapper.labels import UNKNOWN
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
@@ -38,7 +39,7 @@ def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagno
     gpus = {report.node: report.stay.gpus for report in gathered.reports}
     diagnosis = diagnose(findings, attempt, window_s=config.diagnosis.window_s, job_gpus=gpus)
     unread = [file for log in gathered.logs for file in log.unreadable]
-    if diagnosis.root is None and unread:
+    if diagnosis.label == UNKNOWN and unread:
         # The cause may well stand in what nobody could read.
         return replace(diagnosis, sentence=f"{diagnosis.sentence} Not read: {'; '.join(unread)}.")
     return diagnosis

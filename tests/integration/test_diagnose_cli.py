@@ -98,7 +98,7 @@ def test_no_cause_is_exit_code_3(diagnose, tmp_path):
         3,
         "unknown/unknown",
         "requeue",
-        None,
+        {"file": str(log), "line": 2},
     )
 
 

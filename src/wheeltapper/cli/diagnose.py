@@ -114,6 +114,7 @@ def _diagnose(asked: argparse.Namespace) -> int:
     from wheeltapper.diagnosis.advice import advise
     from wheeltapper.diagnosis.diagnose import diagnose
     from wheeltapper.diagnosis.timeline import timeline
+    from wheeltapper.labels import UNKNOWN
 
     settings = diagnosis_settings(asked.config)
     case = _gather(asked.paths, asked.namespace, load([*settings.catalogue_dirs, *asked.catalogue]))
@@ -122,7 +123,7 @@ def _diagnose(asked: argparse.Namespace) -> int:
     action = advise(answer)
     events = timeline(case.findings, answer) if asked.timeline else ()
     print(json.dumps(as_record(answer, action, events), indent=2) if asked.json else as_text(answer, action, events))
-    return NOT_FOUND if answer.root is None else 0
+    return NOT_FOUND if answer.label == UNKNOWN else 0
 
 
 def _gather(paths: list[Path], namespace: str | None, catalogue: Catalogue) -> Case:

@@ -33,7 +33,8 @@ class Diagnosis:
     """Why one attempt stopped.
 
     ``confirmed`` is True only for a hardware root with positive evidence from the node itself; ``confidence``
-    is from 0 to 1; ``chain`` runs from the root to the symptom; ``sentence`` is the answer for a person.
+    is from 0 to 1; ``chain`` runs from the root to the symptom, or holds the only sign of an end that nothing
+    explains; ``sentence`` is the answer for a person.
     """
 
     label: Label = labels.UNKNOWN
@@ -49,5 +50,5 @@ class Diagnosis:
 
     @property
     def root(self) -> Finding | None:
-        """The finding that the answer rests on; None when nothing was found."""
+        """The finding that the answer rests on; None when nothing in the evidence speaks of an end."""
         return self.chain[0] if self.chain else None

@@ -108,7 +108,7 @@ _UNDATED = re.compile(
 
 _DRIVER = re.compile(
     r"NVRM: |nvidia[\w-]*: |mlx\d_\w+ |pcieport |EXT4-fs |XFS |EDAC |mce: |nvme |NFS: |nfs: |Lustre(?:Error)?: |"
-    r"amdgpu |usb |systemd\[1\]: |oom-kill:|Out of memory: |Memory cgroup |INFO: task |BUG: |watchdog: |Linux version |CPU\d+: "
+    r"amdgpu |usb |systemd\[1\]: |oom-kill:|Out of memory: |Memory cgroup |INFO: task |BUG: |watchdog: |Linux version "
 )
 """How lines of a kernel begin where ``dmesg -t`` left their time out."""
 
