@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.evidence import log
+from wheeltapper.diagnosis.advice import nothing_happened
 from wheeltapper.diagnosis.diagnose import diagnose
 
 WARN = "tern07:51200:51288 [2] NCCL WARN "
@@ -74,6 +75,15 @@ SIBLINGS = [
 
 RAISED = [
     ("network/rendezvous", "RuntimeError: Socket Timeout"),
+    (
+        "network/rendezvous",
+        "RuntimeError: [5] is setting up its communicator from [0] by key '0', but store->get('0') got error: Socket Timeout",
+    ),
+    (
+        "network/socket",
+        "RuntimeError: [5] is setting up its communicator from [0] by key '0', but store->get('0') got error: Connection reset by peer",
+    ),
+    ("network/socket", "  what():  Connection refused"),
     ("network/rendezvous", "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0"),
     ("network/socket", "torch.distributed.DistNetworkError: Connection reset by peer"),
     ("network/socket", "torch.distributed.DistNetworkError: failed to recv, got 0 bytes"),
@@ -117,6 +127,38 @@ def test_errno_decides_whatever_the_class_of_the_exception(label, said):
         window_s=1800.0,
     )
     assert answer.label == label
+
+
+LONG = ["quiet"] * 300
+
+
+@pytest.mark.parametrize(
+    ("label", "between"), [("network/socket", []), ("software/user_code", LONG)], ids=["soon", "long after"]
+)
+def test_an_exception_follows_from_a_connection_that_had_just_broken(label, between):
+    said = ["ConnectionResetError: [Errno 104] Connection reset by peer", *between, "RuntimeError: the worker gave up"]
+    assert diagnose(log("step 1", *said), None, window_s=1800.0).label == label
+
+
+def test_a_connection_that_broke_after_the_exception_is_its_echo():
+    said = ["ValueError: bad shape", "[rank1]: RuntimeError: Connection reset by peer"]
+    assert diagnose(log("step 1", *said), None, window_s=1800.0).label == "software/user_code"
+
+
+def test_what_nccl_says_after_its_result_code_is_the_cause():
+    said = ["ncclInvalidUsage: This usually reflects invalid usage.", "Last error:", "Mismatched collective detected"]
+    answer = diagnose(log("step 1", *said), None, window_s=1800.0)
+    assert (answer.label, answer.root and answer.root.evidence.line) == ("software/deadlock", 4)
+
+
+RETRY = f"{WARN.replace('WARN', 'INFO')}socketPollConnect: connect to 10.9.4.2<38123> returned Connection refused, retrying (3/34)"
+NO_OFI = f"{WARN}NET/OFI initialization failed, RC: -61"
+
+
+@pytest.mark.parametrize(("said", "label"), [(RETRY, "network/socket"), (NO_OFI, "network/transport")])
+def test_trouble_of_a_start_counts_only_where_the_log_does_not_go_on(said, label):
+    assert diagnose(log("set up", said), None, window_s=1800.0).label == label
+    assert nothing_happened(diagnose(log("set up", said, "step 1: loss 2.5"), None, window_s=1800.0))
 
 
 @pytest.mark.parametrize("said", OF_THE_PROGRAM)

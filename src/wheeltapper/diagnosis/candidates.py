@@ -39,8 +39,8 @@ SWITCH_S = 60.0
 BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
 
-LAST_WORDS = ("last_words.", "kubernetes.exited")
-"""How the signatures begin that say only that something failed."""
+LAST_WORDS = ("last_words.", "kubernetes.exited", "nccl.connect.retry")
+"""How the signatures begin that say only that something failed, or that it was tried again."""
 
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""

@@ -10,14 +10,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.diagnosis.depth import Depth, depth
-from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.evidence import Evidence, Finding, Role, Source
 from wheeltapper.labels import Label
 
 SURVIVED_S = 600.0
 """Seconds after which what the log goes on from was survived. Longer than a launcher takes to end a job."""
 
-TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/transport", "network/socket"})
-"""What makes waiting ranks raise exceptions of their own: waits that ended, and connections that broke."""
+TIMEOUTS = frozenset({"network/nccl_timeout", "network/rendezvous", "network/transport"})
+"""What makes waiting ranks raise exceptions of their own."""
+
+BROKEN = "network/socket"
+"""A connection that broke; what is raised soon after follows from it, but many a connection is made again."""
+
+BROKEN_LINES = 200
+"""Lines within which an exception follows from a broken connection: chained tracebacks of some ranks."""
 
 _Speaker = tuple[str | None, int | None]
 """A file and a rank."""
@@ -34,6 +40,7 @@ class Exceptions:
     first_timeout: Mapping[str | None, int]
     raised: _Latest
     stated: _Latest
+    broken: Mapping[str | None, Sequence[Evidence]]
 
     @classmethod
     def of(cls, told: Sequence[Finding]) -> Exceptions:
@@ -42,23 +49,28 @@ class Exceptions:
         first_timeout: dict[str | None, int] = {}
         raised: _Latest = {}
         stated: _Latest = {}
+        broken: dict[str | None, list[Evidence]] = {}
         for each in told:
             where = each.evidence
             if each.role is Role.SYMPTOM and each.label in TIMEOUTS:
                 timeouts.setdefault((where.file, where.rank), where.line or 0)
                 first_timeout.setdefault(where.file, where.line or 0)
+            elif each.role is Role.SYMPTOM and each.label == BROKEN:
+                broken.setdefault(where.file, []).append(where)
             elif each.role is Role.ROOT and where.at is not None and where.source is Source.JOB_LOG:
                 latest = {Depth.EXCEPTION: raised, Depth.LOG: stated}.get(depth(each))
                 if latest is not None:
                     of_file = latest.setdefault(where.file, {})
                     of_file[each.label] = max(of_file.get(each.label, where.at), where.at)
-        return cls(timeouts, first_timeout, raised, stated)
+        return cls(timeouts, first_timeout, raised, stated, broken)
 
     def reason_against(self, finding: Finding, how_deep: Depth) -> str | None:
         """Return why *finding* is not the cause, or None. A rank that never timed out is no echo."""
         where = finding.evidence
         if how_deep is Depth.EXCEPTION and self._is_echo(finding):
             return "it came after a timeout, which explains it"
+        if how_deep is Depth.EXCEPTION and any(_follows(where, each) for each in self.broken.get(where.file, ())):
+            return "a connection had just broken, which explains it"
         if where.at is None or where.source is not Source.JOB_LOG:
             return None
         later = [at for label, at in self.stated.get(where.file, {}).items() if label != finding.label]
@@ -74,3 +86,11 @@ class Exceptions:
         if where.rank is not None and timed_out is not None:
             timed_out = self.timeouts.get((where.file, where.rank), self.timeouts.get((where.file, None)))
         return timed_out is not None and timed_out < (where.line or 0)
+
+
+def _follows(raised: Evidence, broken: Evidence) -> bool:
+    """True when *raised* came soon after *broken*, on the same rank as far as both tell one."""
+    if raised.rank is not None and broken.rank is not None and raised.rank != broken.rank:
+        return False
+    soon = raised.at is None or broken.at is None or raised.at - broken.at <= SURVIVED_S
+    return soon and 0 < (raised.line or 0) - (broken.line or 0) <= BROKEN_LINES

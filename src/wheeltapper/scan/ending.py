@@ -10,11 +10,12 @@ NEAR = 8192
 """Bytes before the end of a log in which its last words stand: the tracebacks and teardown of a node's ranks."""
 
 _GOES_ON = re.compile(
-    rb"(?i)\b(?:step|iter|iteration|epoch|loss|tokens|batch)\b\W{0,4}\d|\d+(?:\.\d+)? ?(?:it/s|s/it)\b|\d%\|"
-    rb"|\b(?:success\w*|succeeded|reconnect\w*|recover(?:ed|y)|resum(?:ed|ing)|complet(?:ed|e)|finished|retry(?:ing)?"
-    rb"|falling back|done)\b"
+    rb"(?i)\b(?:step|iter|iteration|epoch|loss|tokens|batch)\b(?!\W{0,4}\d+\.\d+ on )\W{0,4}\d"
+    rb"|\d+(?:\.\d+)? ?(?:it/s|s/it)\b|\d%\|"
+    rb"|(?<!abort )(?<!destroy )\b(?:completed?|finished)\b(?! with)"
+    rb"|\b(?:success\w*|succeeded|reconnected|recovered|resum(?:ed|ing)|retrying|falling back|all done)\b"
 )
-"""Progress, or words that something went well after all."""
+"""Progress, or words that something went well after all; Slurm's steps and NCCL's ends of communicators are none."""
 
 
 class Ending:
