@@ -46,6 +46,11 @@ def test_drivers_without_stamps_are_the_kernels_in_a_file_that_is_named_so():
     ]
 
 
+def test_what_the_kernel_writes_over_a_consoles_login_is_its_own():
+    lines = ["[  OK  ] Started the job's scope.", f"kite03 login: [ 1391.118802] {XID}"]
+    assert [each.signature for each in read("console.log", *lines)] == ["nvidia.xid.79"]
+
+
 def test_what_another_program_wrote_into_a_system_log_is_not_the_kernels():
     lines = ["kite03 kernel: nvidia-nvlink: loaded", f"kite03 trainer[77]: {XID}", "kite03 sshd[9]: session opened"]
     assert read("messages", *lines) == ()

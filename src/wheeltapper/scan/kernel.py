@@ -108,9 +108,10 @@ _UNDATED = re.compile(
 
 _DRIVER = re.compile(
     r"NVRM: |nvidia[\w-]*: |mlx\d_\w+ |pcieport |EXT4-fs |XFS |EDAC |mce: |nvme |NFS: |nfs: |Lustre(?:Error)?: |"
-    r"amdgpu |usb |systemd\[1\]: |oom-kill:|Out of memory: |Memory cgroup |INFO: task |BUG: |watchdog: |Linux version "
+    r"amdgpu |usb |systemd\[1\]: |oom-kill:|Out of memory: |Memory cgroup |INFO: task |BUG: |watchdog: |Linux version |"
+    r"\[ {2}OK {2}\] |\[FAILED\] |<ConMan> |[\w.-]+ login: "
 )
-"""How lines of a kernel begin where ``dmesg -t`` left their time out."""
+"""How lines of a kernel begin where ``dmesg -t`` left their time out, and what else stands on a node's console."""
 
 
 def parse_line(line: str, zone: tzinfo | None = None) -> KernelLine | None:

@@ -117,4 +117,6 @@ def test_kubectl_describe_tells_states_and_events():
     ]
     text = DESCRIBE.format(reason="Error", event="BackOff  1m  kubelet  Back-off restarting")
     assert told(of({"describe.txt": text})) == [("unknown/unknown", "gpu-7", "describe.txt", 10)]
+    part = text[text.index("    Last State:") :]
+    assert [row[0] for row in told(of({"part.txt": part}))] == ["unknown/unknown"]
     assert of({"describe.txt": text.replace("Exit Code:    137", "Exit Code:    0")}).findings == ()

@@ -9,7 +9,12 @@ from wheeltapper.evidence import Finding, Source
 from wheeltapper.inputs.judging.kubernetes import EXITED, rule_for
 from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
-_OURS = re.compile(r"^Name: {2,}\S+\n(?:.*\n){0,3}(?:Namespace|Roles|Priority|Labels): {2,}", re.MULTILINE)
+_OURS = re.compile(
+    r"^Name: {2,}\S+\n(?:.*\n){0,3}(?:Namespace|Roles|Priority|Labels): {2,}"
+    r"|\A(?: *[A-Za-z][\w -]*:.*\n){0,15}? *(?:Last )?State: {2,}(?:Terminated|Waiting) *\n +Reason: {2,}",
+    re.MULTILINE,
+)
+"""A whole description, or a part of one that begins with a container."""
 _PAIR = re.compile(r"^(?P<indent> *)(?P<key>[A-Z][\w -]*): {1,}(?P<value>\S.*)$")
 _NODE = re.compile(r"^Node: +(?P<node>[\w.-]+)(?:/|$)")
 _FAILED = re.compile(r"^ +Exit Code: +[1-9]\d*\s*$")
