@@ -74,6 +74,12 @@ SIBLINGS = [
 ]
 
 RAISED = [
+    ("network/rendezvous", "torch.distributed.elastic.rendezvous.api.RendezvousClosedError"),
+    (
+        "network/socket",
+        "(raylet) gcs_rpc_client.h:179: Failed to connect to GCS at address 10.9.4.2:6379 within 5 seconds.",
+    ),
+    ("network/remote_storage", "cp: error reading '/proj/set/a': Input/output error"),
     ("network/rendezvous", "RuntimeError: Socket Timeout"),
     (
         "network/rendezvous",

@@ -25,6 +25,7 @@ LAST_WORDS = [
 ]
 
 GOES_ON = [
+    ["WARNING: sample 7 was skipped", "saved the model to /out/last"],
     ["step 12: loss 1.99"],
     ["connected on the second attempt", "Saved, all done"],
     [" 12%|#2        | 120/1000 [01:00<07:20,  2.0it/s]"],

@@ -6,6 +6,7 @@ it goes on from for long, only to fail of something else, was survived.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -62,6 +63,8 @@ class Exceptions:
                 if latest is not None:
                     of_file = latest.setdefault(where.file, {})
                     of_file[each.label] = max(of_file.get(each.label, where.at), where.at)
+        for of_lines in broken.values():
+            of_lines.sort(key=_line)
         return cls(timeouts, first_timeout, raised, stated, broken)
 
     def reason_against(self, finding: Finding, how_deep: Depth) -> str | None:
@@ -69,7 +72,7 @@ class Exceptions:
         where = finding.evidence
         if how_deep is Depth.EXCEPTION and self._is_echo(finding):
             return "it came after a timeout, which explains it"
-        if how_deep is Depth.EXCEPTION and any(_follows(where, each) for each in self.broken.get(where.file, ())):
+        if how_deep is Depth.EXCEPTION and self._follows_break(where):
             return "a connection had just broken, which explains it"
         if where.at is None or where.source is not Source.JOB_LOG:
             return None
@@ -79,6 +82,12 @@ class Exceptions:
         if max(later, default=where.at) - where.at > SURVIVED_S:
             return "the job went on after it, so it was survived"
         return None
+
+    def _follows_break(self, raised: Evidence) -> bool:
+        broken = self.broken.get(raised.file, ())
+        first = bisect_left(broken, _line(raised) - BROKEN_LINES, key=_line)
+        last = bisect_left(broken, _line(raised), key=_line)
+        return any(_follows(raised, each) for each in broken[first:last])
 
     def _is_echo(self, finding: Finding) -> bool:
         where = finding.evidence
@@ -92,5 +101,8 @@ def _follows(raised: Evidence, broken: Evidence) -> bool:
     """True when *raised* came soon after *broken*, on the same rank as far as both tell one."""
     if raised.rank is not None and broken.rank is not None and raised.rank != broken.rank:
         return False
-    soon = raised.at is None or broken.at is None or raised.at - broken.at <= SURVIVED_S
-    return soon and 0 < (raised.line or 0) - (broken.line or 0) <= BROKEN_LINES
+    return raised.at is None or broken.at is None or raised.at - broken.at <= SURVIVED_S
+
+
+def _line(seen: Evidence) -> int:
+    return seen.line or 0

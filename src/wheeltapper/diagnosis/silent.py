@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from wheeltapper.attempt import Attempt
 from wheeltapper.diagnosis.model import Suspect
 from wheeltapper.evidence import Finding
-from wheeltapper.labels import UNKNOWN
 
 SUSPECTS_MAX = 8
 """More suspects than this are no suspects: the GPUs of one node."""
@@ -19,10 +18,10 @@ _ADDRESS = re.compile(r"^[\d.]+$|^[0-9a-f:]*:[0-9a-f:]*$")
 
 def suspects(findings: Sequence[Finding], attempt: Attempt | None) -> tuple[Suspect, ...]:
     """Return whom the network findings among *findings* leave in doubt; empty when nobody stands out."""
-    network = [each for each in findings if each.label.startswith("network/") or each.label == UNKNOWN]
+    network = [each for each in findings if each.label.startswith("network/")]
     nodes = attempt.nodes if attempt else ()
     return (
-        _recorded(network)
+        _recorded(findings)
         or _accused_peer(network)
         or _silent_node(network, nodes)
         or _behind(network)
@@ -30,9 +29,9 @@ def suspects(findings: Sequence[Finding], attempt: Attempt | None) -> tuple[Susp
     )
 
 
-def _recorded(network: Sequence[Finding]) -> tuple[Suspect, ...]:
-    """Return the ranks that the flight recorder names: it has seen who never came, all others have only heard."""
-    named = {int(rank): each for each in network if (rank := each.fields.get("silent") or each.fields.get("listed"))}
+def _recorded(findings: Sequence[Finding]) -> tuple[Suspect, ...]:
+    """Return the ranks that the flight recorder or a coordinator names: they have seen who never came."""
+    named = {int(rank): each for each in findings if (rank := each.fields.get("silent") or each.fields.get("listed"))}
     return tuple(
         Suspect(rank=rank, reason=each.fields.get("reason", each.summary)) for rank, each in sorted(named.items())
     )

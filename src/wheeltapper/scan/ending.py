@@ -13,7 +13,8 @@ _GOES_ON = re.compile(
     rb"(?i)\b(?:step|iter|iteration|epoch|loss|tokens|batch)\b(?!\W{0,4}\d+\.\d+ on )\W{0,4}\d"
     rb"|\d+(?:\.\d+)? ?(?:it/s|s/it)\b|\d%\|"
     rb"|(?<!abort )(?<!destroy )\b(?:completed?|finished)\b(?! with)"
-    rb"|\b(?:success\w*|succeeded|reconnected|recovered|resum(?:ed|ing)|retrying|falling back|all done)\b"
+    rb"|\b(?:success\w*|succeeded|reconnected|recovered|resum(?:ed|ing)|retrying|falling back|all done|skipp(?:ed|ing)"
+    rb"|saved (?:the |a )?(?:model|checkpoint|state|weights))\b"
 )
 """Progress, or words that something went well after all; Slurm's steps and NCCL's ends of communicators are none."""
 
