@@ -6,6 +6,7 @@ What is found depends on the bytes and never on how they arrive.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -182,11 +183,10 @@ class _Search:
         put, base = self._put, self._bytes_held
         places = _Places(block, begin, self._number, self._line, self._at - begin, self._line_ends)
         held = _Held(block, begin, self._number, self._line, self._at - begin, self._before)
-        for position in self._ends(block) if end > begin else ():
+        ends = self._ends(block) if end > begin else ()
+        for position in ends if not ends or ends[-1] < end else ends[: bisect_left(ends, end)]:
             if position < done:
                 continue
-            if position >= end:
-                break
             newline = find_back(b"\n", floor, position)
             start = newline + 1 or done
             stop = find(b"\n", position, end)
