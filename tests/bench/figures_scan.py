@@ -119,6 +119,8 @@ def _throughput(folder: Path, name: str, every: int, megabytes: int, runs: int) 
     if ripgrep:
         command = [ripgrep, "-j1", "-a", "-c", "-F", "-f", str(literals), str(log)]
         candidates[RG] = partial(_rate, log, lambda: subprocess.run(command, capture_output=True, check=True))
+    else:
+        print(f"{name}: without ripgrep as its ceiling; on Debian: apt-get install ripgrep")
     samples = in_turn(candidates, runs, name)
     for baseline in (RG, LOOP):
         if baseline in samples:

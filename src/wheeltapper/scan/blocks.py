@@ -6,10 +6,12 @@ What is found depends on the bytes and never on how they arrive.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
-from wheeltapper.scan.line_ends import LARGE, LineEnds
+from wheeltapper.scan.line_ends import LineEnds
 
 BLOCK = 1 << 18
 """Bytes read at a time: they stay in the processor's cache while they are searched and counted."""
@@ -25,6 +27,9 @@ BEFORE = 4096
 
 BEFORE_LAST = 512
 """The same for the last of a burst: one of them is held for every rank of the largest jobs."""
+
+HELD = 1 << 22
+"""Bytes of blocks that are held until the last pieces of bursts are taken out of them."""
 
 LITERAL_MAX = 256
 """No literal is longer: so much of the past is needed to see one that two reads have parted."""
@@ -99,6 +104,7 @@ def telling_pieces(
     if long:
         yield from search.long_piece(long)
     yield from search.block(rest, 0, len(rest))
+    search.flush()
 
 
 def _grown(long: _Long | None, rest: bytes, ends: Ends) -> tuple[_Long | None, bytes]:
@@ -107,10 +113,10 @@ def _grown(long: _Long | None, rest: bytes, ends: Ends) -> tuple[_Long | None, b
     return long, rest
 
 
-def _first_break(chunk: bytes) -> int:
-    newline = chunk.find(b"\n")
+def _first_break(chunk: bytes, start: int = 0) -> int:
+    newline = chunk.find(b"\n", start)
     end = newline if newline >= 0 else len(chunk)
-    back = chunk.find(b"\r", 0, end)
+    back = chunk.find(b"\r", start, end)
     return back if back >= 0 else end
 
 
@@ -134,6 +140,17 @@ class _Long:
         self.length += len(more)
 
 
+class _Held(NamedTuple):
+    """A block whose put-off pieces are not yet given to their slots, and where the search stood at its beginning."""
+
+    block: bytes
+    begin: int
+    number: int
+    line: int
+    at: int
+    before: bytes
+
+
 class _Search:
     """Where the search stands: the next byte, the number and first byte of its line, and what stands before it."""
 
@@ -145,6 +162,9 @@ class _Search:
         self._at = offset
         self._before = b""
         self._line_ends = LineEnds()
+        self._put: dict[Slot, int] = {}
+        self._held: list[_Held] = []
+        self._bytes_held = 0
 
     def long_piece(self, long: _Long) -> Iterator[Piece]:
         """Yield the piece that has gone by, when it tells."""
@@ -156,47 +176,82 @@ class _Search:
 
     def block(self, block: bytes, begin: int, end: int) -> Iterator[Piece]:
         """Yield the telling pieces in *block* from *begin*, where a piece begins, up to *end*, where one ends."""
-        number, line, put_off = self._number, self._line, self._put_off
-        at = self._at - begin
-        find, find_back, count, count_ends = block.find, block.rfind, block.count, self._line_ends.count
+        put_off, find, find_back = self._put_off, block.find, block.rfind
         has_bars = find(b"\r", begin, end) >= 0
-        done = counted = begin
+        done = begin
         floor = max(0, begin - 1)  # the end of the piece before, so that it is seen again
-        whole = begin + BEFORE_LAST
-        for position in self._ends(block) if end > begin else ():
+        put, base = self._put, self._bytes_held
+        places = _Places(block, begin, self._number, self._line, self._at - begin, self._line_ends)
+        held = _Held(block, begin, self._number, self._line, self._at - begin, self._before)
+        ends = self._ends(block) if end > begin else ()
+        for position in ends if not ends or ends[-1] < end else ends[: bisect_left(ends, end)]:
             if position < done:
                 continue
-            if position >= end:
-                break
             newline = find_back(b"\n", floor, position)
             start = newline + 1 or done
             stop = find(b"\n", position, end)
             if stop < 0:
                 stop = end
-            if newline >= 0:
-                line = at + start
             if has_bars:
                 start = find_back(b"\r", max(newline, floor), position) + 1 or start
                 back = find(b"\r", position, stop)
                 stop = back if back >= 0 else stop
-            number += count_ends(block, counted, start) if start - counted >= LARGE else count(b"\n", counted, start)
-            counted, floor, done = start, stop, stop + 1
+            floor, done = stop, stop + 1
             raw = block[start:stop] if stop - start <= LONGEST else _shortened(block[start:stop])
             slot = put_off(raw)
             if slot is None:
-                yield Piece(raw, number, line, at + start, self._text_before(block, begin, start))
-            elif start >= whole:
-                # Not worth a Piece: of a burst's million lines one is looked at.
-                slot.last = raw, number, line, at + start, block[start - BEFORE_LAST : start]
+                yield Piece(raw, *places.of(start), _text_before(self._before, block, begin, start))
             else:
-                slot.last = raw, number, line, at + start, self._text_before(block, begin, start)[-BEFORE_LAST:]
-        newline = block.rfind(b"\n", begin, end)
-        self._line = at + newline + 1 if newline >= 0 else line
-        self._number = number + self._line_ends.count(block, counted, end)
-        self._before = self._text_before(block, begin, end)
-        self._at = at + end
+                put[slot] = base + start
+        if done > begin:
+            self._held.append(held)
+            self._bytes_held += len(block)
+            if self._bytes_held >= HELD:
+                self.flush()
+        self._number, self._line, self._at = places.of(end)
+        self._before = _text_before(self._before, block, begin, end)
 
-    def _text_before(self, block: bytes, begin: int, start: int) -> bytes:
-        if start - begin >= BEFORE:
-            return block[start - BEFORE : start]
-        return (self._before + block[begin:start])[-BEFORE:]
+    def flush(self) -> None:
+        """Give each slot the last of its pieces: of a burst's thousands in a megabyte one is worth the work."""
+        held = iter(self._held)
+        block, places, text, base, end, begin = b"", _Places(b"", 0, 0, 0, 0, self._line_ends), b"", 0, 0, 0
+        for slot, place in sorted(self._put.items(), key=itemgetter(1)):
+            while place >= end:
+                block, begin, number, line, at, text = next(held)
+                base, end = end, end + len(block)
+                places = _Places(block, begin, number, line, at, self._line_ends)
+            start = place - base
+            raw = block[start : _first_break(block, start)]
+            raw = raw if len(raw) <= LONGEST else _shortened(raw)
+            slot.last = raw, *places.of(start), _text_before(text, block, begin, start)[-BEFORE_LAST:]
+        self._put.clear()
+        self._held.clear()
+        self._bytes_held = 0
+
+
+def _text_before(earlier: bytes, block: bytes, begin: int, start: int) -> bytes:
+    if start - begin >= BEFORE:
+        return block[start - BEFORE : start]
+    return (earlier + block[begin:start])[-BEFORE:]
+
+
+class _Places:
+    """Tells numbers and offsets of places in one block, asked for in rising order."""
+
+    def __init__(self, block: bytes, begin: int, number: int, line: int, at: int, line_ends: LineEnds) -> None:
+        self._block = block
+        self._counted = begin
+        self._number = number
+        self._line = line
+        self._at = at
+        self._line_ends = line_ends
+
+    def of(self, start: int) -> tuple[int, int, int]:
+        """Return the number of the line in which *start* lies, that line's offset, and the offset of *start*."""
+        if start > self._counted:
+            newline = self._block.rfind(b"\n", self._counted, start)
+            if newline >= 0:
+                self._line = self._at + newline + 1
+                self._number += self._line_ends.count(self._block, self._counted, start)
+            self._counted = start
+        return self._number, self._line, self._at + start

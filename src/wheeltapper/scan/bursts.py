@@ -124,11 +124,8 @@ class Bursts:
     def put_off(self, raw: bytes) -> Slot | None:
         """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
         layout = self._layouts.get(raw.translate(_MASK))
-        if layout is not None:
-            pick, settled = layout
-            voice = settled.get(pick(raw))
-            if voice is not None:
-                return voice
+        if layout is not None and (voice := layout[1].get(layout[0](raw))) is not None:
+            return voice
         return self._weigh(raw)
 
     def _weigh(self, raw: bytes) -> Slot | None:
