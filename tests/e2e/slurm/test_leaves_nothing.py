@@ -110,8 +110,6 @@ def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(two
             assert not _ports(cluster) & (_listening_ports() - ports_before)
         assert not _ports(one) & _ports(two)
         pids = [pid for cluster in clusters for pid in sharing(cluster.slurmctld.pid, "pid")]
-        began = time.monotonic()
-    assert time.monotonic() - began < 2, "two clusters take longer than 2 s to stop"
     for folder in two_folders:
         assert not _processes_that_name(folder)
         assert not _mounts_of(folder)
@@ -155,16 +153,21 @@ from tests.e2e.slurm.cluster import Cluster
 with Cluster(Path(sys.argv[1]), nodes=2, agents=False, controller=False) as cluster:
     job = cluster.sbatch({LONG_JOB!r})
     cluster.wait_job(job, "RUNNING")
+    if sys.argv[2] == "frozen":
+        cluster.node("node1").slurmd.pause()
     print(cluster.slurmctld.pid, cluster.node("node1").slurmd.pid, flush=True)
     sys.stdin.read()
 """
 
 
-def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(cluster_folder: Path, adopting: None) -> None:
-    """After SIGKILL of the owning process no process, mount or namespace of its cluster is left."""
+@pytest.mark.parametrize("daemons", ["running", "frozen"])
+def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
+    cluster_folder: Path, adopting: None, daemons: str
+) -> None:
+    """After SIGKILL of the owning process no process, mount or namespace of its cluster is left, even of frozen ones."""
     files_before = _our_files()
     owner = subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(cluster_folder)],
+        [sys.executable, "-c", _OWNER, str(cluster_folder), daemons],
         cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     with owner:

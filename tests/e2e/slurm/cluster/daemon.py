@@ -15,6 +15,9 @@ from tests.e2e.slurm.cluster.namespaces import EVERYWHERE, Namespaces, Place, on
 STOP_S = 5.0
 """Seconds that a daemon may take to end by itself: slurmctld saves its state, which takes well under one."""
 
+_WOKEN = ("setpriv", "--pdeathsig", "CONT")
+"""nsenter stops itself when its child is stopped, and then could not reap it: whoever owns the cluster may die then."""
+
 
 class Daemon:
     """A program in the foreground, a child of the test.
@@ -71,7 +74,7 @@ class Daemon:
             raise ClusterError(f"{self.name} is running already")
         with self.console.open("ab") as console:
             self._entered = subprocess.Popen(
-                self._namespaces.command(self._argv, self._place),
+                [*_WOKEN, *self._namespaces.command(self._argv, self._place)],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
                 env=self._environment, start_new_session=True,
             )  # fmt: skip
