@@ -1,4 +1,4 @@
-"""Waiting for something to arrive: a report, the end of a job, a decision."""
+"""Waiting for something to arrive: a report waits for the end of its job to be known."""
 
 from __future__ import annotations
 

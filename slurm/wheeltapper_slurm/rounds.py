@@ -148,7 +148,6 @@ class Rounds:
             await self._doer.do(attempt.key)
         journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
         self._looked.pop(attempt.key, None)
-        await self._parts.arrivals.tell()
         return True
 
     async def _silent(self, gathered: Gathered, now: float) -> frozenset[str]:

@@ -50,16 +50,6 @@ def test_the_missing_parameter_is_told_at_start_and_what_we_caused_is_released(c
     assert cluster.node_state("node1")[1].startswith("wheeltapper: hardware/gpu_xid")
 
 
-def test_a_job_that_a_person_holds_stays_held(cluster):
-    job = cluster.sbatch(FLAKY)
-    told = explained(cluster, job)
-    assert told["decision"]["job"]["requeue"]
-    held = cluster.sbatch("exit 0", "--hold")
-
-    assert cluster.job(held)["Priority"] == "0"
-    cluster.run("scancel", held, job)
-
-
 def test_retries_end_and_say_so(cluster):
     job = cluster.sbatch(FLAKY)
 
