@@ -59,10 +59,11 @@ class Service:
         server = await asyncio.start_server(self._connected, host, int(port))
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
         try:
-            async with server:
-                await self._inspect()
-                await self._rounds.run()
+            await self._inspect()
+            await self._rounds.run()
         finally:
+            # Not waited for: a peer that is slow must not keep us from stopping.
+            server.close()
             self._journal.close()
             self._ledger.close()
 
@@ -82,3 +83,6 @@ class Service:
                 log.warning("refused: %s", error)
             except sqlite3.Error as error:
                 log.error("a message could not be written down, and is not answered: %s", error)
+            except asyncio.CancelledError:
+                # We stop, and the peer will ask again. Up to Python 3.11 asyncio prints a traceback when it hears of it.
+                log.debug("a peer was cut off by our own end")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.unit.evidence import END, kernel, log, watchdog, xid
 from tests.unit.make import attempt
 from wheeltapper import codec
 from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.diagnosis import words
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.diagnosis.model import Diagnosis
 
@@ -49,6 +51,14 @@ def test_node_evidence_outranks_the_loud_timeout_and_reads_as_a_sentence():
     assert answer.sentence == (
         "hardware/gpu_xid xid=79 on n2 GPU 0000:3b:00: GPU has fallen off the bus; "
         "the NCCL watchdog timeout on rank 0 (slurm-12.out:2) is its echo."
+    )
+
+
+@pytest.mark.parametrize("article", ["a ", "an ", "the ", ""])
+def test_an_echo_has_one_article(article):
+    root, symptom = xid(79, at=END - 600)[0], log("step 1", *watchdog(0, 1, 3))[0]
+    assert words.sentence(root, replace(symptom, summary=f"{article}hang"), ()).endswith(
+        "; the hang on rank 0 (slurm-12.out:2) is its echo."
     )
 
 

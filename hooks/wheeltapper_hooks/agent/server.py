@@ -53,6 +53,9 @@ class Server:
             await writer.drain()
         except (OSError, ValueError, EOFError, asyncio.LimitOverrunError, asyncio.TimeoutError) as error:
             log.warning("A hook went without an answer (%s: %s).", type(error).__name__, error)
+        except asyncio.CancelledError:
+            # Up to Python 3.11 asyncio prints a traceback when it hears of it.
+            log.warning("A hook went without an answer (the agent stops).")
         finally:
             writer.close()
 

@@ -20,7 +20,7 @@ def sentence(root: Finding, symptom: Finding | None, suspects: Sequence[Suspect]
         if suspects:
             parts.append(f"look at {_suspects(suspects)} first")
     if symptom is not None:
-        parts.append(f"the {symptom.summary or symptom.label}{_rank(symptom)}{_where(symptom)} is its echo")
+        parts.append(f"the {_bare(symptom.summary or symptom.label)}{_rank(symptom)}{_where(symptom)} is its echo")
     return "; ".join(parts) + "."
 
 
@@ -39,6 +39,12 @@ def nothing_found(attempt: Attempt | None, symptom: Finding | None) -> str:
 
 def _name(finding: Finding) -> str:
     return f"{finding.label} {finding.detail}".strip()
+
+
+def _bare(summary: str) -> str:
+    """Return *summary* without its article: another one stands before it."""
+    first, _, rest = summary.partition(" ")
+    return rest if first in {"a", "an", "the"} else summary
 
 
 def _place(finding: Finding) -> str:
