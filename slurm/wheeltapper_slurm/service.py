@@ -84,5 +84,5 @@ class Service:
             except sqlite3.Error as error:
                 log.error("a message could not be written down, and is not answered: %s", error)
             except asyncio.CancelledError:
-                # We stop, and the peer will ask again. Up to Python 3.11 asyncio prints a traceback when it hears of it.
+                # We stop, and the peer asks again. Up to Python 3.11 asyncio prints a traceback when it hears of it.
                 log.debug("a peer was cut off by our own end")
