@@ -24,6 +24,7 @@ else:  # pragma: no cover - the same module under its older name
 DEFAULT_PATH = defaults.PATH
 
 Seconds = Annotated[float, Field(gt=0)]
+Folder = Annotated[Path, Field(strict=False)]
 
 
 class Mode(str, Enum):
@@ -66,6 +67,9 @@ class AgentSection(Section):
     kmsg: Path = Field(Path("/dev/kmsg"), strict=False, description="The kernel log.")
     sysfs: Path = Field(Path("/sys"), strict=False, description="The root of sysfs.")
     procfs: Path = Field(Path("/proc"), strict=False, description="The root of procfs.")
+    dev: Path = Field(Path("/dev"), strict=False, description="The root of the device files.")
+    run: Path = Field(Path("/run"), strict=False, description="The root of what runs now: sockets and process ids.")
+    root: Path = Field(Path("/"), strict=False, description="The root of everything else that checks look at.")
     verdict_valid_s: Seconds = Field(
         30.0,
         strict=False,
@@ -77,6 +81,18 @@ class AgentSection(Section):
     ring_days: int = Field(14, ge=1, description="Days after which a finding is dropped: longer than most jobs.")
     log_tail_mb: int = Field(
         64, ge=1, description="Megabytes read from the end of a job's log: the cause is near the end."
+    )
+
+
+class ChecksSection(Section):
+    """Which checks a node runs, and their thresholds."""
+
+    off: tuple[str, ...] = Field((), strict=False, description="Names of checks that this node does not run.")
+    limits: dict[str, dict[str, Any]] = Field(
+        {}, description="A check's thresholds, by its name: [checks.limits.NAME]; `wheeltapper checks` says which."
+    )
+    dirs: tuple[Folder, ...] = Field(
+        (Path("/etc/wheeltapper/checks.d"),), strict=False, description="Folders with a site's own checks."
     )
 
 
@@ -143,7 +159,7 @@ class DiagnosisSection(Section):
         strict=False,
         description="How far before the end node evidence may lie: the longest common collective timeout (30 minutes).",
     )
-    catalogue_dirs: tuple[Path, ...] = Field(
+    catalogue_dirs: tuple[Folder, ...] = Field(
         defaults.CATALOGUE_DIRS, strict=False, description="Folders with a site's own signatures."
     )
 
@@ -171,6 +187,7 @@ class Config(Section):
     cluster: str = Field("cluster", description="The cluster's name in records.")
     node: NodeSection = NodeSection()
     agent: AgentSection = AgentSection()
+    checks: ChecksSection = ChecksSection()
     controller: ControllerSection = ControllerSection()
     policy: PolicySection = PolicySection()
     diagnosis: DiagnosisSection = DiagnosisSection()
@@ -191,10 +208,16 @@ def parse(text: str, name: str = "configuration") -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        wrong = "; ".join(
-            f"{'.'.join(str(part) for part in each['loc']) or 'the file'}: {_explain(each)}" for each in error.errors()
-        )
-        raise ConfigError(f"{name}: {wrong}") from error
+        raise ConfigError(f"{name}: {explain(error)}") from error
+
+
+def explain(error: ValidationError, above: str = "") -> str:
+    """Return what is wrong in *error*, each wrong key by its full name: *above* is the table in which it stands."""
+    wrong = []
+    for each in error.errors():
+        key = ".".join(str(part) for part in (above, *each["loc"]) if part != "")
+        wrong.append(f"{key or 'the file'}: {_explain(each)}")
+    return "; ".join(wrong)
 
 
 def _explain(error: Any) -> str:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.unit.make import BOOT, xid79
-from wheeltapper.checks import gpu_count
 from wheeltapper.evidence import Disposition
 from wheeltapper_hooks.agent import files, kernel_log, store
 from wheeltapper_hooks.agent.kernel_log import KernelLog
@@ -231,32 +230,6 @@ def test_a_marker_that_is_not_there_is_none(tmp_path):
     markers.remove("1")
 
     assert markers.read("1") is None
-
-
-def device(sysfs: Path, address: str, vendor: str, kind: str, *, virtual: bool = False) -> None:
-    folder = sysfs / "bus/pci/devices" / address
-    folder.mkdir(parents=True)
-    (folder / "vendor").write_text(f"{vendor}\n")
-    (folder / "class").write_text(f"{kind}\n")
-    if virtual:
-        (folder / "physfn").mkdir()
-
-
-def test_only_whole_nvidia_gpus_are_counted(tmp_path):
-    device(tmp_path, "0000:86:00.0", "0x10de", "0x030200")
-    device(tmp_path, "0000:3b:00.0", "0x10de", "0x030000")
-    device(tmp_path, "0000:3b:00.1", "0x10de", "0x040300")  # its sound
-    device(tmp_path, "0000:86:00.4", "0x10de", "0x030200", virtual=True)
-    device(tmp_path, "0000:05:00.0", "0x10de", "0x068000")  # an NVSwitch
-    device(tmp_path, "0000:03:00.0", "0x1a03", "0x030000")  # the BMC's display
-    (tmp_path / "bus/pci/devices/0000:d8:00.0").mkdir()  # going away
-
-    assert gpu_count.read(tmp_path) == ("0000:3b:00", "0000:86:00")
-
-
-def test_a_missing_sysfs_is_an_error_and_no_count(tmp_path):
-    with pytest.raises(OSError, match="bus/pci/devices"):
-        gpu_count.read(tmp_path)
 
 
 def test_the_store_is_quick_enough_to_be_used_in_the_event_loop(opened):

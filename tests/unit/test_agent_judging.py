@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.make import BOOT, xid79
-from wheeltapper.checks import gpu_count
+from wheeltapper.checks.gpu import count as gpu_count
+from wheeltapper.checks.model import Host, NoLimits, Reading
 from wheeltapper.checks.open_faults import open_faults
+from wheeltapper.config import NodeSection
 from wheeltapper.evidence import Disposition, Finding, Role, Source, pci_address
 from wheeltapper.labels import label
 from wheeltapper.recovery import ADVICE
@@ -191,7 +193,8 @@ PRESENT = ("0000:3b:00", "0000:86:00", "0000:af:00")
 
 
 def count(present: tuple[str, ...], expected: int, gpus: tuple[str, ...] = GPUS) -> tuple[Finding, ...]:
-    return gpu_count.judge(present, expected, gpus, node="n1", boot_id=BOOT, at=1000.0)
+    host = Host("n1", BOOT, NodeSection(expected_gpus=expected, gpus=gpus))
+    return tuple(gpu_count.judge((Reading(1000.0, present),), host, NoLimits()))
 
 
 @pytest.mark.parametrize("expected", [0, 2, 3])

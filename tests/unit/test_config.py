@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from wheeltapper import config
@@ -41,6 +43,30 @@ def test_paths_and_numbers_are_taken_as_toml_writes_them():
     made = config.parse("[agent]\nkmsg = '/x/kmsg'\nverdict_valid_s = 5\n[node]\ngpus = ['0000:3b:00']")
 
     assert (str(made.agent.kmsg), made.agent.verdict_valid_s, made.node.gpus) == ("/x/kmsg", 5.0, ("0000:3b:00",))
+
+
+def tables(values, above=""):
+    """Render what JSON shows of a configuration as TOML; what is absent stays absent."""
+    lines = [
+        f"{key} = {json.dumps(value)}"
+        for key, value in values.items()
+        if value is not None and not isinstance(value, dict)
+    ]
+    head = [f"[{above}]"] if above else []
+    below = [
+        line
+        for key, value in values.items()
+        if isinstance(value, dict)
+        for line in tables(value, f"{above}.{key}".strip("."))
+    ]
+    return [*head, *lines, *below]
+
+
+def test_what_is_in_force_can_be_written_as_a_file_again():
+    text = "[node]\ngpus = ['0000:3b:00']\nexpected_gpus = 1\n[slurm]\nconf = '/x/slurm.conf'\n[policy.budget]\nmax_nodes = 3"
+    made = config.parse(text)
+
+    assert config.parse("\n".join(tables(made.model_dump(mode="json")))) == made
 
 
 def test_no_file_in_the_default_place_means_all_defaults(monkeypatch, tmp_path):

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from wheeltapper import kmsg
 from wheeltapper.catalogue import Catalogue
-from wheeltapper.checks import gpu_count
+from wheeltapper.checks.gpu import count as gpu_count
+from wheeltapper.checks.model import Host, NoLimits, NotApplicable, Reading
 from wheeltapper.config import Config
 from wheeltapper.evidence import Finding
 from wheeltapper.scan import scan_kernel
@@ -49,8 +50,8 @@ class Watch:
         self._caught_up = False
         self._blind = {"kernel log": "the kernel log was not read yet"}
         known = store.since(0.0, KNOWN_MAX)
-        self._known = [each for each in known if each.signature != gpu_count.SIGNATURE]
-        self._lost = tuple(each for each in known if each.signature == gpu_count.SIGNATURE)[-1:]
+        self._known = [each for each in known if each.signature != gpu_count.CHECK.signature]
+        self._lost = tuple(each for each in known if each.signature == gpu_count.CHECK.signature)[-1:]
         self._unwritable = ""
         self._changed = False
         self.verdict = self._judge()
@@ -154,19 +155,18 @@ class Watch:
             self._known = still_telling(self._known)
 
     def _count_gpus(self) -> None:
-        expected = self.config.node.expected_gpus
-        if expected is None:
+        agent = self.config.agent
+        host = Host(self.node, self.boot_id, self.config.node, agent.sysfs, agent.procfs, agent.dev, agent.run)
+        try:
+            present = Reading(time.time(), gpu_count.PROBE.read(host))
+        except NotApplicable:
             self._lost = ()
             return
-        try:
-            present = gpu_count.read(self.config.agent.sysfs)
         except OSError as error:
             self._go_blind("PCI", f"PCI devices cannot be listed: {error}")
             return
         self._see_again("PCI")
-        lost = gpu_count.judge(
-            present, expected, self.config.node.gpus, node=self.node, boot_id=self.boot_id, at=time.time()
-        )
+        lost = tuple(gpu_count.judge((present,), host, NoLimits()))
         if [settling_key(each) for each in lost] != [settling_key(each) for each in self._lost]:
             self._lost = lost
             self._store.add(lost)

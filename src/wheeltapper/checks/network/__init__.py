@@ -1,0 +1,1 @@
+"""Checks of what joins the node to its fabric."""

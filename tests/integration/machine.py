@@ -1,0 +1,91 @@
+"""A machine in a file: what its roots hold at each reading, and what a check must say of it.
+
+``expect`` is a list of findings as ``label disposition detail gpu=ADDRESS`` (the last two where there are any), or
+``not applicable``, or ``unreadable``. ``node`` is the configuration's table of that name, ``limits`` are the check's.
+Each ``[[reading]]`` has ``files`` (path under the root: content, a list for lines), ``links`` (path: target), ``gone``
+(paths taken away), ``folders`` (paths), ``after_s`` (seconds since the reading before, 60 when absent).
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.unit.make import BOOT
+from wheeltapper.checks.model import Check, Host, NotApplicable, Reading
+from wheeltapper.config import NodeSection
+from wheeltapper.evidence import Finding
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "checks"
+
+BEGAN = 1_000_000.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One fixture file of one check."""
+
+    path: Path
+
+    @property
+    def told(self) -> dict[str, Any]:
+        return tomllib.loads(self.path.read_text())
+
+    def ask(self, check: Check[Any], folder: Path) -> list[str] | str:
+        """Return what *check* says of the machine, its roots being in *folder*, in the words of ``expect``."""
+        told = self.told
+        host = Host(
+            "n1",
+            BOOT,
+            NodeSection.model_validate(told.get("node", {})),
+            **{root: folder / name for root, name in ROOTS.items()},
+            root=folder,
+        )
+        limits = check.limits.model_validate(told.get("limits", {}))
+        readings: list[Reading[Any]] = []
+        at = BEGAN
+        for step in told["reading"]:
+            _build(folder, step)
+            at += step.get("after_s", 60.0)
+            try:
+                readings.append(Reading(at, check.probe.read(host)))
+            except NotApplicable:
+                return "not applicable"
+            except (OSError, ValueError):
+                return "unreadable"
+        return [in_words(each) for each in check.judge(readings, host, limits)]
+
+
+ROOTS = {"sysfs": "sys", "procfs": "proc", "dev": "dev", "run": "run"}
+
+
+def in_words(finding: Finding) -> str:
+    """Return *finding* as fixtures name it."""
+    seen = finding.evidence
+    words = [finding.label, finding.disposition.value, finding.detail, f"gpu={seen.gpu}" if seen.gpu else ""]
+    return " ".join(word for word in words if word)
+
+
+def _build(folder: Path, step: dict[str, Any]) -> None:
+    for name in step.get("gone", ()):
+        gone = folder / name
+        shutil.rmtree(gone) if gone.is_dir() and not gone.is_symlink() else gone.unlink()
+    for name in step.get("folders", ()):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for name, content in step.get("files", {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else "\n".join(content) + "\n")
+    for name, target in step.get("links", {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
