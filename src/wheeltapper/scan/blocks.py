@@ -6,7 +6,7 @@ What is found depends on the bytes and never on how they arrive.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol
@@ -35,7 +35,7 @@ LITERAL_MAX = 256
 """No literal is longer: so much of the past is needed to see one that two reads have parted."""
 
 Ends = Callable[[bytes], Sequence[int]]
-"""Returns in rising order where literals end in a block: the index of the last byte of each."""
+"""Returns in rising order where the pieces of a block end that hold a literal: at an LF, a CR, or the block's end."""
 
 
 class Readable(Protocol):
@@ -69,8 +69,8 @@ class Slot:
         self.last: tuple[bytes, int, int, int, bytes] | None = None
 
 
-PutOff = Callable[[bytes], "Slot | None"]
-"""Returns None for a piece to be handed out at once, else the slot that keeps it until a later one takes its place."""
+PutOff = Callable[[list[bytes]], "Sequence[Slot | None]"]
+"""Returns for each piece None to hand it out at once, else the slot that keeps it until a later one takes its place."""
 
 
 def telling_pieces(
@@ -80,7 +80,7 @@ def telling_pieces(
 
     *number* and *offset* say where the stream begins.
     """
-    search = _Search(ends, put_off or (lambda _raw: None), number, offset)
+    search = _Search(ends, put_off or (lambda pieces: [None] * len(pieces)), number, offset)
     rest = b""
     long: _Long | None = None
     while chunk := stream.read(BLOCK):
@@ -176,34 +176,26 @@ class _Search:
 
     def block(self, block: bytes, begin: int, end: int) -> Iterator[Piece]:
         """Yield the telling pieces in *block* from *begin*, where a piece begins, up to *end*, where one ends."""
-        put_off, find, find_back = self._put_off, block.find, block.rfind
-        has_bars = find(b"\r", begin, end) >= 0
-        done = begin
-        floor = max(0, begin - 1)  # the end of the piece before, so that it is seen again
-        put, base = self._put, self._bytes_held
+        ends = self._ends(block) if end > begin else ()
+        # A piece that ends where the block begins has gone by already; one that ends after it is not whole yet.
+        stops = ends[bisect_right(ends, begin) : bisect_right(ends, end)]
+        # What is done for each piece is done in loops without calls: logs full of failures have a million of them.
+        pieces = [block[floor:stop].rpartition(b"\n")[2] for floor, stop in zip((begin, *stops), stops, strict=False)]
+        if block.find(b"\r", begin, end) >= 0:
+            pieces = [piece.rpartition(b"\r")[2] for piece in pieces]
+        starts = [stop - len(piece) for stop, piece in zip(stops, pieces, strict=True)]
+        if max(map(len, pieces), default=0) > LONGEST:
+            pieces = [_kept(piece) for piece in pieces]
+        slots = self._put_off(pieces)
         places = _Places(block, begin, self._number, self._line, self._at - begin, self._line_ends)
         held = _Held(block, begin, self._number, self._line, self._at - begin, self._before)
-        ends = self._ends(block) if end > begin else ()
-        for position in ends if not ends or ends[-1] < end else ends[: bisect_left(ends, end)]:
-            if position < done:
-                continue
-            newline = find_back(b"\n", floor, position)
-            start = newline + 1 or done
-            stop = find(b"\n", position, end)
-            if stop < 0:
-                stop = end
-            if has_bars:
-                start = find_back(b"\r", max(newline, floor), position) + 1 or start
-                back = find(b"\r", position, stop)
-                stop = back if back >= 0 else stop
-            floor, done = stop, stop + 1
-            raw = block[start:stop] if stop - start <= LONGEST else _shortened(block[start:stop])
-            slot = put_off(raw)
+        put, base = self._put, self._bytes_held
+        for start, raw, slot in zip(starts, pieces, slots, strict=True):
             if slot is None:
                 yield Piece(raw, *places.of(start), _text_before(self._before, block, begin, start))
             else:
                 put[slot] = base + start
-        if done > begin:
+        if stops:
             self._held.append(held)
             self._bytes_held += len(block)
             if self._bytes_held >= HELD:
@@ -221,12 +213,15 @@ class _Search:
                 base, end = end, end + len(block)
                 places = _Places(block, begin, number, line, at, self._line_ends)
             start = place - base
-            raw = block[start : _first_break(block, start)]
-            raw = raw if len(raw) <= LONGEST else _shortened(raw)
+            raw = _kept(block[start : _first_break(block, start)])
             slot.last = raw, *places.of(start), _text_before(text, block, begin, start)[-BEFORE_LAST:]
         self._put.clear()
         self._held.clear()
         self._bytes_held = 0
+
+
+def _kept(piece: bytes) -> bytes:
+    return piece if len(piece) <= LONGEST else _shortened(piece)
 
 
 def _text_before(earlier: bytes, block: bytes, begin: int, start: int) -> bytes:

@@ -88,7 +88,7 @@ class _Shape:
         self._begin_settling()
 
     def _begin_settling(self) -> None:
-        self.telling = [*self.speaker, *self.codes]
+        self.telling = sorted([*self.speaker, *self.codes])
         self.settled: dict[_Key, _Voice] = {}
 
     def news(self, numbers: Sequence[bytes]) -> list[int]:
@@ -102,6 +102,18 @@ class _Shape:
             if len(self.codes[place]) >= CODES_MAX:
                 del self.codes[place]
                 self._begin_settling()
+
+
+def _slices(raw: bytes, telling: Sequence[int]) -> list[slice]:
+    """Return where the *telling* numbers of *raw* stand; neighbours in one: the words between them are of the shape."""
+    spans = [found.span() for found in _NUMBER.finditer(raw)]
+    merged: list[slice] = []
+    for place in telling:
+        start, stop = spans[place]
+        if place - 1 in telling:
+            start = merged.pop().start
+        merged.append(slice(start, stop))
+    return merged
 
 
 def _picker(places: Sequence[Any]) -> Callable[[Any], _Key]:
@@ -121,12 +133,14 @@ class Bursts:
         self._layouts: dict[bytes, tuple[Callable[[bytes], _Key], dict[_Key, _Voice]]] = {}
         self._voices = self._values = self._settled = 0
 
-    def put_off(self, raw: bytes) -> Slot | None:
-        """Return None when the line *raw* must be read now, else the slot for the last line of its burst."""
-        layout = self._layouts.get(raw.translate(_MASK))
-        if layout is not None and (voice := layout[1].get(layout[0](raw))) is not None:
-            return voice
-        return self._weigh(raw)
+    def put_off(self, lines: Sequence[bytes]) -> list[Slot | None]:
+        """Return for each of *lines* None when it must be read now, else the slot for the last line of its burst."""
+        layout_of, weigh = self._layouts.get, self._weigh
+        return [
+            (layout and layout[1].get(layout[0](raw))) or weigh(raw)
+            for raw in lines
+            for layout in (layout_of(raw.translate(_MASK)),)
+        ]
 
     def _weigh(self, raw: bytes) -> Slot | None:
         if len(raw) > SHAPE_BYTES:
@@ -168,8 +182,7 @@ class Bursts:
         if self._settled >= SETTLED_MAX:
             return
         self._settled += 1
-        spans = [slice(*found.span()) for found in _NUMBER.finditer(raw)]
-        pick = _picker([spans[place] for place in shape.telling])
+        pick = _picker(_slices(raw, shape.telling))
         shape.settled[pick(raw)] = voice
         layout = raw.translate(_MASK)
         if layout in self._layouts or len(self._layouts) < LAYOUTS_MAX:

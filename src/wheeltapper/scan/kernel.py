@@ -64,7 +64,7 @@ def _of_saved_log(
     stream: Readable, catalogue: Catalogue, file: str, node: str | None, zone: tzinfo | None
 ) -> Iterator[Finding]:
     boots = 0
-    for line in telling_pieces(stream, lambda block: catalogue.positions(block, Source.KERNEL)):
+    for line in telling_pieces(stream, lambda block: catalogue.ends(block, Source.KERNEL)):
         said = parse_line(printable(line.raw), zone)
         if said is None:
             continue

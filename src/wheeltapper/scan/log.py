@@ -75,7 +75,7 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
     ending = Ending(stream, origin.offset)
     pieces = telling_pieces(
         ending,
-        lambda block: catalogue.positions(block, origin.source),
+        lambda block: catalogue.ends(block, origin.source),
         bursts.put_off,
         number=origin.number,
         offset=origin.offset,
