@@ -108,10 +108,12 @@ def open_faults(lines: Iterable[str]) -> list[Fault]:
     """Return the faults in the kernel's *lines* that nothing later in them clears, one per GPU, the earliest first.
 
     Of several on one GPU it is the first of the newest burst, so that a fault after a person's release counts again.
+    An Xid 79 whose GPU the driver also calls lost in its other words bears the label of these.
     """
     lost: dict[str, Fault] = {}
     latest: dict[str, int] = {}
     advised: dict[str, Fault] = {}
+    called_lost = set()
     for line in lines:
         record = kernel_record(line)
         if record is None or not record[2].startswith("NVRM: "):
@@ -120,9 +122,10 @@ def open_faults(lines: Iterable[str]) -> list[Fault]:
         gpu = pci_address(text)
         code = xid(text)
         if code == 79 or (code is None and "fallen off the bus" in text):
+            if code is None:
+                called_lost.add(gpu)
             if gpu not in lost or usec - latest[gpu] > NEW_AFTER_USEC:
-                label, detail = ("hardware/gpu_xid", "xid=79") if code else ("hardware/gpu_lost", "")
-                lost[gpu] = Fault(label, detail, gpu, sequence, usec)
+                lost[gpu] = Fault("hardware/gpu_xid", "xid=79" if code else "", gpu, sequence, usec)
             latest[gpu] = usec
         elif code == 154:
             action = recovery_action(text)
@@ -131,4 +134,6 @@ def open_faults(lines: Iterable[str]) -> list[Fault]:
                 advised[gpu] = Fault("hardware/gpu_xid", "xid=154", gpu, sequence, usec)
             elif action == 0:
                 lost.pop(gpu, None)
+    for gpu in called_lost & lost.keys():
+        lost[gpu].label = "hardware/gpu_lost"
     return sorted({**advised, **lost}.values(), key=lambda fault: fault.sequence)

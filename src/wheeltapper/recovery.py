@@ -10,11 +10,13 @@ from dataclasses import replace
 from typing import Final
 
 from wheeltapper.evidence import Disposition, Finding, Role, Source
+from wheeltapper.labels import Label
 from wheeltapper.nvlink5 import decoded
 
 ADVICE: Final = "nvidia.recovery_action"
 PROBE: Final = "nvidia.probe"
 LOST: Final = "nvidia.gpu_lost"
+XID_79: Final = "nvidia.xid.79"
 
 ACTIONS: Final[Mapping[int, Disposition]] = {
     0x1: Disposition.RESET_GPU,  # GPU reset
@@ -55,9 +57,10 @@ def heeded(findings: Iterable[Finding]) -> list[Finding]:
     """Return *findings* of one boot in order, with the driver's newest advice on each GPU taken to heart.
 
     An advice of ``0x0`` takes the disposition from what came before it on that GPU; any other raises it for the
-    hardware faults there. An advice with no fault to raise stands for the fault whose own line is lost.
+    hardware faults there. An advice with no fault to raise stands for the fault whose own line is lost. An Xid 79 whose
+    GPU the driver also calls lost is a lost GPU.
     """
-    ordered = _named(in_order(decoded(findings)))
+    ordered = _gone(_named(in_order(decoded(findings))))
     newest = {_place(each): number for number, each in enumerate(ordered) if each.signature == ADVICE}
     result: list[Finding] = []
     for number, each in enumerate(ordered):
@@ -92,6 +95,15 @@ def _place(finding: Finding) -> Place:
 
 def _action(finding: Finding) -> int:
     return int(finding.fields.get("new", "0"), 16)
+
+
+def _gone(ordered: list[Finding]) -> list[Finding]:
+    """Call a GPU lost that the driver calls lost in both of its ways, so that verdict, reason and diagnosis agree."""
+    lost = {_place(each) for each in ordered if each.signature == LOST}
+    return [
+        replace(each, label=Label("hardware/gpu_lost")) if each.signature == XID_79 and _place(each) in lost else each
+        for each in ordered
+    ]
 
 
 def _named(ordered: list[Finding]) -> list[Finding]:

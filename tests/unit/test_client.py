@@ -22,6 +22,7 @@ from wheeltapper_hooks import agentless, client, kernel_faults
 LOST = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 OTHER_LOST = "NVRM: Xid (PCI:0000:86:00.0 GPU-I:05): 79, pid=1, GPU has fallen off the bus."
 NO_XID = "NVRM: GPU 0000:18:00.0: GPU has fallen off the bus."
+ALSO_LOST = "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus."
 NEEDS_REBOOT = (
     "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"
 )
@@ -62,6 +63,10 @@ def the_brains(lines: list[str], known: catalogue.Catalogue) -> list[Finding]:
         ([LOST, OTHER_LOST], 2),
         ([LOST, LOST, LOST], 1),
         ([NO_XID], 1),
+        ([LOST, ALSO_LOST], 1),
+        ([ALSO_LOST, LOST], 1),
+        ([LOST, NO_XID], 2),
+        ([ALSO_LOST, CLEARED, LOST], 1),
         ([NEEDS_REBOOT], 1),
         ([NEEDS_REBOOT, NEEDS_SYSTEM_REBOOT], 1),
         ([NEEDS_REBOOT, CLEARED], 0),

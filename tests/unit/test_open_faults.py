@@ -51,6 +51,18 @@ def test_a_burst_is_one_fault_with_the_name_of_its_first_line():
     assert told(*[xid(79)] * 50, "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus.") == [("xid=79", A, "reboot", 1)]
 
 
+def test_a_gpu_that_the_driver_also_calls_lost_bears_that_label_in_the_verdict_too():
+    (alone,) = open_faults(log(xid(79)))
+    (both,) = open_faults(log(xid(79), "NVRM: GPU 0000:3b:00.0: GPU has fallen off the bus."))
+    other, _ = open_faults(log(xid(79), "NVRM: GPU 0000:86:00.0: GPU has fallen off the bus."))
+    assert [each.label for each in (alone, both, other)] == [
+        "hardware/gpu_xid",
+        "hardware/gpu_lost",
+        "hardware/gpu_xid",
+    ]
+    assert (both.detail, both.disposition.value) == ("xid=79", "reboot")
+
+
 def test_the_same_fault_after_long_quiet_is_a_new_one():
     lines = [(100.0, xid(48)), (100.0 + NEW_AFTER_S, xid(48)), (101.0 + 2 * NEW_AFTER_S, xid(48))]
     assert told(*lines[:2]) == [("xid=48", A, "reset_gpu", 1)]
