@@ -125,6 +125,25 @@ def test_a_gpu_that_nvml_cannot_open_wants_inspection_only_while_its_slot_is_flo
     assert of(flood).root is None
 
 
+BARRIER = "jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: PjRT_Client_Connect."
+
+
+@pytest.mark.parametrize(
+    ("peer", "missing", "label", "action"),
+    [
+        ("127.0.0.1", tuple(range(15, 0, -1)), "software/config", Action.NO_REQUEUE),
+        ("10.0.0.7", (3, 1, 2), "network/rendezvous", Action.REQUEUE),
+        ("127.0.0.1", (2,), "network/rendezvous", Action.REQUEUE),
+    ],
+    ids=["nobody came to a loopback address", "the address of a host", "one task is missing"],
+)
+def test_a_coordinator_that_nobody_can_reach_is_a_matter_of_configuration(peer, missing, label, action):
+    tasks = [f"/job:jax_worker/replica:0/task:{number}" for number in missing]
+    about = f'"description":"Error received from peer ipv4:{peer}:29200","grpc_message":"Barrier timed out."'
+    answer = of(log(BARRIER, *tasks, ":{" + about + "}"))
+    assert (answer.label, advise(answer)) == (label, action)
+
+
 def oom(wanted: str, unused: str) -> str:
     return (
         f"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate {wanted}. GPU 2 has a total capacty of "

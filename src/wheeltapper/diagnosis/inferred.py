@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wheeltapper.diagnosis import collectives, drift, firmware, fragmentation, lost_gpu, waiting
+from wheeltapper.diagnosis import alone, collectives, drift, firmware, fragmentation, lost_gpu, waiting
 from wheeltapper.evidence import Finding
 
 Rule = Callable[[Sequence[Finding]], list[Finding]]
@@ -20,6 +20,7 @@ RULES: tuple[Rule, ...] = (
     collectives.with_mismatch,
     drift.with_odd_nodes,
     waiting.with_unfinished_data,
+    alone.with_nobody_else,
 )
 
 

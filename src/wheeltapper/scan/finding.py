@@ -11,13 +11,13 @@ from wheeltapper.evidence import EXCERPT_CHARS, Evidence, Finding, Source, pci_a
 T = TypeVar("T")
 
 KEEP_FIRST = 4
-"""Findings of one signature and rank that are kept from the start of a burst; its last one is kept too."""
+"""Findings of one kind (a signature and a rank) that are kept from the start of a burst; its last one is kept too."""
 
 CROWD = 4096
-"""Pairs of signature and rank from which of each one finding and its last are kept: a storm says one thing."""
+"""Kinds from which of each one finding and its last are kept: a storm says one thing."""
 
 KINDS_MAX = 100_000
-"""Pairs of signature and rank that are told apart: six signatures of each rank of a job of 16,384; beyond it, one."""
+"""Kinds that are told apart: six signatures of each rank of a job of 16,384; beyond it, one."""
 
 
 def excerpt(text: str) -> str:
@@ -53,8 +53,8 @@ def node_of(match: Match, source: Source) -> str | None:
     return named.partition(".")[0] if named else None
 
 
-Kind = tuple[str, int | None]
-"""A signature and a rank."""
+Kind = tuple[str, int | None, str | None]
+"""A signature, the rank that speaks, and the rank that it speaks of."""
 
 
 def bounded(items: Iterable[T], kind_of: Callable[[T], Kind], place_of: Callable[[T], int]) -> Iterator[T]:
@@ -67,7 +67,7 @@ def bounded(items: Iterable[T], kind_of: Callable[[T], Kind], place_of: Callable
     for each in items:
         kind = kind_of(each)
         if kind not in seen and len(seen) >= KINDS_MAX:
-            kind = (kind[0], None)
+            kind = (kind[0], None, None)
         seen[kind] = seen.get(kind, 0) + 1
         if seen[kind] <= (KEEP_FIRST if len(seen) <= CROWD else 1):
             yield each

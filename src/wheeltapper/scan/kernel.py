@@ -55,7 +55,7 @@ def scan_kernel_log(
     """
     yield from bounded(
         _of_saved_log(stream, catalogue, file, node, zone),
-        lambda each: (f"{each.signature} {each.evidence.gpu} {each.evidence.boot_id}", None),
+        lambda each: (f"{each.signature} {each.evidence.gpu} {each.evidence.boot_id}", None, None),
         lambda each: each.evidence.line or 0,
     )
 

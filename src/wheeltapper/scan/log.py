@@ -15,7 +15,7 @@ from wheeltapper.scan.blocks import BLOCK, Piece, Readable, telling_pieces
 from wheeltapper.scan.bursts import Bursts
 from wheeltapper.scan.clock import Clock
 from wheeltapper.scan.ending import Ending
-from wheeltapper.scan.finding import bounded, excerpt, finding, gpu_of, node_of
+from wheeltapper.scan.finding import Kind, bounded, excerpt, finding, gpu_of, node_of
 from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_prefix
 
 
@@ -85,7 +85,7 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
     # What is not kept is not worked out: finding the time of a line costs more than matching it.
     clock = Clock(origin.zone)
     last_words: list[_Sighting] = []
-    for each in bounded(seen, lambda seen: (seen.match.signature, seen.rank), lambda seen: seen.piece.start):
+    for each in bounded(seen, _kind, lambda seen: seen.piece.start):
         if each.match.last_words:
             last_words.append(each)
         else:
@@ -132,6 +132,12 @@ def _sightings(piece: Piece, catalogue: Catalogue, source: Source, rank_of_file:
         said = match.fields.get("rank")
         rank = int(said) if said else labelled
         yield _Sighting(match, piece, text, rank if rank is not None else rank_of_file)
+
+
+def _kind(seen: _Sighting) -> Kind:
+    """Return what is told apart in a burst: who speaks, and in a coordinator's list of the missing, of whom."""
+    fields = seen.match.fields
+    return seen.match.signature, seen.rank, fields.get("listed") or fields.get("silent")
 
 
 def _finding(seen: _Sighting, origin: _Origin, clock: Clock) -> Finding:
