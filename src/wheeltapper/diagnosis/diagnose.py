@@ -17,6 +17,7 @@ from wheeltapper.diagnosis.depth import Depth, depth, place, story
 from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
 from wheeltapper.diagnosis.places import with_nodes
+from wheeltapper.diagnosis.surface import surface
 from wheeltapper.evidence import Disposition, Finding, Role, Source
 from wheeltapper.labels import UNKNOWN, Label, family
 from wheeltapper.recovery import graver, heeded
@@ -89,7 +90,7 @@ def _conclude(
     return Diagnosis(
         label=root.label,
         detail=root.detail,
-        symptom=named.label if named else None,
+        symptom=named.label if named else surface(root),
         disposition=root.disposition,
         confidence=CONFIDENCE[first.depth],
         confirmed=root.convicts,
@@ -137,12 +138,18 @@ def _place(finding: Finding) -> tuple[str | None, str | None]:
 def _loudest(told: Sequence[Finding], root: Finding | None) -> Finding | None:
     """Return the consequence that people see first: a symptom, else an echo, else a lesser root.
 
-    What has no label says less than what has one, and so does the scheduler's word, which follows every failure.
+    What has no label says less than what has one, and so does the scheduler's word, which follows every failure. A
+    node that went down says more than what its peers saw of that.
     """
     seen = [each for each in told if (root is None or each.label != root.label) and _is_consequence(each)]
     return min(
         seen,
-        key=lambda each: (each.label == UNKNOWN, family(each.label) == "scheduler", LOUDNESS.index(each.role)),
+        key=lambda each: (
+            each.label == UNKNOWN,
+            family(each.label) == "scheduler",
+            each.label != "hardware/node_down",
+            LOUDNESS.index(each.role),
+        ),
         default=None,
     )
 
