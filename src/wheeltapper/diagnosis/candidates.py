@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.diagnosis.admit import COMPLETED
-from wheeltapper.diagnosis.depth import ENDING, WAITS, Depth, depth
+from wheeltapper.diagnosis.depth import ENDING, FULL, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
@@ -87,6 +87,8 @@ class _Scene:
     """For each log the line with which the scheduler began to end the job."""
     waited_for_network: bool
     exceptions: Exceptions
+    failed: bool
+    """A log of the job says that something failed."""
     failed_at: float | None
     """When the job first said that something failed."""
     otherwise_explained: bool
@@ -140,6 +142,9 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
             for each in told
         ),
         exceptions=Exceptions.of(told),
+        failed=any(
+            each.evidence.source is Source.JOB_LOG and each.role not in {Role.BENIGN, Role.CONFIRM} for each in told
+        ),
         failed_at=_failed_at(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
         failed_by_itself=any(
@@ -198,6 +203,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return _reason_against_link(finding, scene)
     if how_deep is not Depth.CONVICTED and _is_of_application(finding, scene.told):
         return "the application's own fault on this GPU came just before it"
+    if finding.signature.startswith(FULL) and not scene.failed:
+        return "no log of the job says that anything failed"
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
     if how_deep in {Depth.LOG, Depth.EXCEPTION}:

@@ -15,6 +15,9 @@ EXCEPTIONS = frozenset({"python.exception", "python.file_missing"})
 WAITS = frozenset({"resource/shared_fs_io"})
 """Trouble of a node that passes, and explains an end only when something waited for it."""
 
+FULL = "filesystem."
+"""How the signatures of full file systems begin: looked at after the end, they say how things stood then."""
+
 ENDING = "ending."
 """How the signature of a scheduler's word for the end begins; there is no line behind it."""
 
@@ -69,6 +72,8 @@ def _on_node(finding: Finding) -> Depth:
     family = labels.family(finding.label)
     if family in {"software", "network"} or finding.label in WAITS:
         return Depth.NODE
+    if finding.signature.startswith(FULL):
+        return Depth.HINT
     if family == "resource" or finding.label == "hardware/node_down":
         return Depth.MACHINE
     return Depth.HINT if finding.disposition is Disposition.NONE else Depth.MACHINE

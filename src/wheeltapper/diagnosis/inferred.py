@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from wheeltapper.diagnosis import alone, collectives, drift, firmware, fragmentation, lost_gpu, waiting
+from wheeltapper.diagnosis import alone, collectives, drift, firmware, fragmentation, full_disk, lost_gpu, waiting
 from wheeltapper.evidence import Finding
 
 Rule = Callable[[Sequence[Finding]], list[Finding]]
@@ -17,6 +17,7 @@ RULES: tuple[Rule, ...] = (
     firmware.with_sections,
     lost_gpu.with_witnesses,
     fragmentation.told_apart,
+    full_disk.with_full_disks,
     collectives.with_mismatch,
     drift.with_odd_nodes,
     waiting.with_unfinished_data,

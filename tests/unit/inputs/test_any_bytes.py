@@ -7,7 +7,15 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.inputs import test_counters, test_gpus, test_kubernetes, test_node_tools, test_recorder, test_slurm
+from tests.unit.inputs import (
+    test_counters,
+    test_filesystems,
+    test_gpus,
+    test_kubernetes,
+    test_node_tools,
+    test_recorder,
+    test_slurm,
+)
 from tests.unit.inputs.given import of
 from wheeltapper.inputs.registry import all_readers, reader_for
 
@@ -18,6 +26,7 @@ SEEDS: dict[str, bytes] = {
     "smi.txt": (test_gpus.HEAD + test_gpus.GPU.format(**test_gpus.WELL)).encode(),
     "smi.csv": b"pci.bus_id, temperature.gpu, clocks.sm\n00000000:1B:00.0, 92, 345\n",
     "sel.txt": test_gpus.SEL.encode(),
+    "df.txt": test_filesystems.DF.encode(),
     "sacct.txt": test_slurm.SACCT.format(state="NODE_FAIL", code="0:1").encode(),
     "job.txt": test_slurm.JOB.format(state="TIMEOUT", reason="TimeLimit").encode(),
     "pod.json": json.dumps(test_kubernetes.pod(reason="Evicted", message="x"), indent=1).encode(),
