@@ -22,7 +22,7 @@ _MARKS = re.compile(
     rb"|ReservationName=|apiVersion|LAST SEEN|\"message\"|pg_config|nccl_version|record_id"
     rb"|^CA '|avg10=|degrees C|Health Monitor|Overall Health|\| Diagnostic|Uncorrected Errors|^Name: "
     rb"|GRPC server for|XidCriticalError|TOTAL_ERR_|State:  +(?:Terminated|Waiting)"
-    rb"|Mounted on|limit   grace|statvfs_result|Inodes: Total",
+    rb"|Mounted on|limit   grace|\"(?:jobs|nodes)\"\s*:|statvfs_result|Inodes: Total",
     re.MULTILINE,
 )
 """What one at least of a reader's documents holds. An ordinary log holds none, and needs no reader to be loaded."""

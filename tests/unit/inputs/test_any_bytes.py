@@ -15,6 +15,7 @@ from tests.unit.inputs import (
     test_node_tools,
     test_recorder,
     test_slurm,
+    test_slurm_json,
 )
 from tests.unit.inputs.given import of
 from wheeltapper.inputs.registry import all_readers, reader_for
@@ -28,6 +29,7 @@ SEEDS: dict[str, bytes] = {
     "sel.txt": test_gpus.SEL.encode(),
     "df.txt": test_filesystems.DF.encode(),
     "sacct.txt": test_slurm.SACCT.format(state="NODE_FAIL", code="0:1").encode(),
+    "job.json": test_slurm_json.sacct().encode(),
     "job.txt": test_slurm.JOB.format(state="TIMEOUT", reason="TimeLimit").encode(),
     "pod.json": json.dumps(test_kubernetes.pod(reason="Evicted", message="x"), indent=1).encode(),
     "events.txt": test_kubernetes.EVENTS.encode(),

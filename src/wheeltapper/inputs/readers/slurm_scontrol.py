@@ -4,40 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from wheeltapper.attempt import Attempt
 from wheeltapper.catalogue import Catalogue
-from wheeltapper.evidence import Finding, Source
-from wheeltapper.inputs.judging.slurm import (
-    ENDINGS,
-    MAINTENANCE,
-    NODE_DOWN,
-    NODE_REASONS,
-    REASONS,
-    ending,
-    exact_time,
-    nodes,
-)
+from wheeltapper.inputs.judging.slurm_records import Record, of_records
 from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
 _OURS = re.compile(r"^(?:JobId=\d+ |NodeName=\S+ |ReservationName=\S+ StartTime=)", re.MULTILINE)
 _PAIR = re.compile(r"(?:^|\s)(?P<key>[A-Za-z][\w:/]*)=(?P<value>\S*(?: (?![A-Za-z][\w:/]*=)\S+)*)")
-_PLANNED = frozenset({"MAINT", "MAINTENANCE"})
-
-
-@dataclass(frozen=True)
-class _Record:
-    """One record: the value of each key, and the line on which it stands."""
-
-    values: dict[str, tuple[str, Line]]
-
-    def text(self, key: str) -> str:
-        value = self.values[key][0] if key in self.values else ""
-        return "" if value == "(null)" else value
-
-    def line(self, *keys: str) -> Line:
-        return next(self.values[key][1] for key in (*keys, *self.values) if key in self.values)
 
 
 def _recognises(document: Document) -> bool:
@@ -45,85 +18,19 @@ def _recognises(document: Document) -> bool:
 
 
 def _read(document: Document, _catalogue: Catalogue) -> Reading:
-    findings: list[Finding] = []
-    attempts = []
-    for record in _records(document):
-        if "JobId" in record.values and (attempt := _attempt(record)):
-            attempts.append(attempt)
-            findings += _of_job(document, record, attempt)
-        elif "NodeName" in record.values:
-            findings += _of_node(document, record)
-        elif "ReservationName" in record.values:
-            findings += _of_reservation(document, record)
-    return Reading(findings=tuple(findings), attempts=tuple(attempts), jobs=tuple(each.job for each in attempts))
+    return of_records(document, _records(document))
 
 
-def _records(document: Document) -> Iterator[_Record]:
+def _records(document: Document) -> Iterator[Record]:
     values: dict[str, tuple[str, Line]] = {}
     for line in document.lines:
         if _OURS.match(line.text) and values:
-            yield _Record(values)
+            yield Record(values)
             values = {}
         for pair in _PAIR.finditer(line.text):
             values.setdefault(pair["key"], (pair["value"], line))
     if values:
-        yield _Record(values)
-
-
-def _attempt(record: _Record) -> Attempt | None:
-    how = ending(record.text("JobState"))
-    if how is None:
-        return None
-    code, _, signal = record.text("ExitCode").partition(":")
-    logs = tuple(dict.fromkeys(path for key in ("StdOut", "StdErr") if (path := record.text(key))))
-    return Attempt(
-        key=f"{record.text('JobId')}@{record.text('StartTime')}",
-        job=record.text("JobId"),
-        nodes=nodes(record.text("NodeList")),
-        ending=how,
-        exit_code=int(code) if code.isdigit() else 0,
-        signal=int(signal) if signal.isdigit() else 0,
-        reason=record.text("Reason"),
-        failed_node=record.text("FailedNode") or None,
-        name=record.text("JobName"),
-        partition=record.text("Partition"),
-        batch_host=record.text("BatchHost") or None,
-        requeueable=record.text("Requeue") != "0",
-        logs=logs,
-        start=exact_time(record.text("StartTime")),
-        end=exact_time(record.text("EndTime")),
-    )
-
-
-def _of_job(document: Document, record: _Record, attempt: Attempt) -> Iterator[Finding]:
-    line = record.line("JobState")
-    for reason, rule in REASONS:
-        if reason.search(attempt.reason):
-            yield rule.of(document.seen(line, Source.SCHEDULER, node=None), job=attempt.job)
-            return
-    if rule_of_state := ENDINGS.get(attempt.ending):
-        seen = document.seen(line, Source.SCHEDULER, node=attempt.failed_node)
-        yield rule_of_state.of(seen, job=attempt.job)
-
-
-def _of_node(document: Document, record: _Record) -> Iterator[Finding]:
-    state = set(re.split(r"[+*]+", record.text("State").upper()))
-    seen = document.seen(record.line("Reason", "State"), Source.SCHEDULER, node=record.text("NodeName"))
-    told = next((rule for reason, rule in NODE_REASONS if reason.search(record.text("Reason"))), None)
-    if state & _PLANNED:
-        yield MAINTENANCE.of(seen)
-    elif told:
-        yield told.of(seen)
-    elif state & {"DOWN", "NOT_RESPONDING", "FAIL"} or record.text("State").endswith("*"):
-        yield NODE_DOWN.of(seen)
-
-
-def _of_reservation(document: Document, record: _Record) -> Iterator[Finding]:
-    """Yield the planned window of each node; one that has not begun has taken nothing down."""
-    if record.text("State") != "ACTIVE" or "MAINT" not in record.text("Flags").split(","):
-        return
-    for node in nodes(record.text("Nodes")):
-        yield MAINTENANCE.of(document.seen(record.line("ReservationName"), Source.SCHEDULER, node=node))
+        yield Record(values)
 
 
 READER = Reader(_recognises, _read)
