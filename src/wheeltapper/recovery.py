@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from wheeltapper import nvlink4, nvlink5
 from wheeltapper.evidence import Disposition, Finding, Role, Source
 from wheeltapper.labels import Label
-from wheeltapper.nvlink5 import decoded
 
 ADVICE: Final = "nvidia.recovery_action"
 PROBE: Final = "nvidia.probe"
@@ -60,7 +60,7 @@ def heeded(findings: Iterable[Finding]) -> list[Finding]:
     hardware faults there. An advice with no fault to raise stands for the fault whose own line is lost. An Xid 79 whose
     GPU the driver also calls lost is a lost GPU.
     """
-    ordered = _gone(_named(in_order(decoded(findings))))
+    ordered = _gone(_named(in_order(nvlink4.decoded(nvlink5.decoded(findings)))))
     newest = {_place(each): number for number, each in enumerate(ordered) if each.signature == ADVICE}
     result: list[Finding] = []
     for number, each in enumerate(ordered):
