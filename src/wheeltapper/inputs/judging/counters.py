@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from wheeltapper import gpu_state
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role
 from wheeltapper.inputs.model import Rule, Sample
 
@@ -17,7 +18,7 @@ HOUR_S = 3600.0
 
 LINK_ERRORS = Rule("counters.link_errors", "network/link_errors", "a port gained errors during the job")
 LINK_DOWN = Rule("counters.link_down", "network/link_down", "a link went down during the job")
-NVLINK = Rule("counters.nvlink", "hardware/nvlink", "an NVLink gained errors during the job")
+NVLINK = Rule("counters.nvlink", gpu_state.NVLINK.label, gpu_state.NVLINK.summary)
 MEMORY = Rule(
     "counters.memory_ue", "hardware/host_memory", "host memory had an uncorrectable error", Role.ROOT,
     Disposition.INSPECT,
@@ -75,7 +76,7 @@ WATCHED: Mapping[tuple[str, str], Watch] = {
     ("nic", "module_bad_shorted"): Watch(LINK_DOWN),
     ("nic", "carrier_changes"): Watch(LINK_DOWN, 2),
     ("nvlink", "recovery"): Watch(NVLINK),  # gpud: any
-    ("nvlink", "crc"): Watch(NVLINK, 360_000),  # gpud: a hundred a second
+    ("nvlink", "crc"): Watch(NVLINK, gpu_state.NVLINK_CRC_PER_HOUR),
     ("edac", "ue_count"): Watch(MEMORY),
     ("edac", "ue_noinfo_count"): Watch(MEMORY),
     ("edac", "ce_count"): Watch(MEMORY_CE),

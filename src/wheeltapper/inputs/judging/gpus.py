@@ -6,39 +6,27 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from wheeltapper.evidence import Disposition, Evidence, Finding, Role
+from wheeltapper import gpu_state
+from wheeltapper.evidence import Evidence, Finding, Role
+from wheeltapper.gpu_state import BUSY_PERCENT, Meaning, is_hot, is_slow
 from wheeltapper.inputs.model import Document, Line, Rule
 from wheeltapper.inputs.naming import Scope
 
-LOST = Rule("gpu.lost", "hardware/gpu_lost", "the driver has lost a GPU", Role.ROOT, Disposition.REBOOT)
-HOT = Rule("gpu.thermal", "hardware/thermal", "heat slowed the GPU down", Role.ROOT, Disposition.INSPECT)
-WARM = Rule("gpu.thermal_hint", "hardware/thermal", "a thermal slowdown was active while the GPU was not hot")
-BRAKED = Rule(
-    "gpu.power_brake", "hardware/power", "the power brake slowed the GPU down", Role.ROOT, Disposition.INSPECT
-)
-BRAKE = Rule("gpu.power_brake_hint", "hardware/power", "the power brake was active")
-NARROW = Rule("gpu.link_width", "hardware/pcie", "the GPU's PCIe link lost lanes", Role.ROOT, Disposition.INSPECT)
-SLOW = Rule("gpu.link_generation", "resource/pcie_bandwidth", "the GPU's PCIe link runs at a lower speed under load")
-REMAP_FAILED = Rule(
-    "gpu.remap_failed", "hardware/ecc_remap", "a row could not be remapped", Role.ROOT, Disposition.REPLACE
-)
-REMAP_PENDING = Rule(
-    "gpu.remap_pending", "hardware/ecc_remap", "a remapped row waits for a reset", Role.ROOT, Disposition.RESET_GPU
-)
-UNCORRECTED = Rule("gpu.ecc", "hardware/ecc_uncorrectable", "uncorrectable memory errors since the driver was loaded")
 
-HOT_C = 87
-"""Degrees Celsius from which a data-centre GPU without a threshold of its own counts as hot (A100 and H100 slow down
-between 85 and 92)."""
+def _rule(signature: str, meaning: Meaning) -> Rule:
+    return Rule(signature, meaning.label, meaning.summary, Role.ROOT, meaning.disposition)
 
-NEAR_C = 3
-"""Degrees below its own threshold at which a GPU counts as hot: a slowed one cools a little at once."""
 
-BUSY_PERCENT = 20
-"""Utilisation from which a link shows what it can do: an idle one saves power at generation 1."""
-
-SLOWED = 0.5
-"""Share of the highest clock below which a brake is felt."""
+LOST = _rule("gpu.lost", gpu_state.LOST)
+HOT = _rule("gpu.thermal", gpu_state.HOT)
+WARM = _rule("gpu.thermal_hint", gpu_state.WARM)
+BRAKED = _rule("gpu.power_brake", gpu_state.BRAKED)
+BRAKE = _rule("gpu.power_brake_hint", gpu_state.BRAKE)
+NARROW = _rule("gpu.link_width", gpu_state.NARROW)
+SLOW = _rule("gpu.link_generation", gpu_state.SLOW)
+REMAP_FAILED = _rule("gpu.remap_failed", gpu_state.REMAP_FAILED)
+REMAP_PENDING = _rule("gpu.remap_pending", gpu_state.REMAP_PENDING)
+UNCORRECTED = _rule("gpu.ecc", gpu_state.UNCORRECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +91,15 @@ def _slowed(gpu: Gpu) -> list[Finding]:
 
 
 def _is_hot(gpu: Gpu) -> bool:
-    degrees = gpu.number("temperature/gpu current temp")
-    # Newer drivers print how far away the limit is, older ones at how many degrees it lies.
-    left, limit = gpu.number("temperature/gpu t.limit temp"), gpu.number("temperature/gpu slowdown temp")
-    if left is not None and left <= NEAR_C:
-        return True
-    return degrees is not None and degrees >= (limit - NEAR_C if limit is not None else HOT_C)
+    return is_hot(
+        gpu.number("temperature/gpu current temp"),
+        slowdown_at=gpu.number("temperature/gpu slowdown temp"),
+        left=gpu.number("temperature/gpu t.limit temp"),
+    )
 
 
 def _is_slow(gpu: Gpu) -> bool:
-    now, highest = gpu.number("clocks/sm", "clocks/graphics"), gpu.number("max clocks/sm", "max clocks/graphics")
-    return now is not None and highest is not None and now < SLOWED * highest
+    return is_slow(gpu.number("clocks/sm", "clocks/graphics"), gpu.number("max clocks/sm", "max clocks/graphics"))
 
 
 def _memory(gpu: Gpu) -> list[Finding]:
