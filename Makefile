@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm demo test unit pythons lint types contracts format wheel-test bench build clean
+.PHONY: help install slurm compiler demo test unit pythons lint types contracts format wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,10 +22,15 @@ $(READY): pyproject.toml
 slurm: $(READY) ## install Slurm and MUNGE where that is allowed, or say what to install
 	@$(BIN)/python -m tests.e2e.slurm.cluster.install make $(MAKECMDGOALS)
 
+compiler: ## install a C compiler where that is allowed, or say what to install: the tests build a stand-in for NVML
+	@command -v cc >/dev/null || command -v gcc >/dev/null || \
+	    { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends gcc libc6-dev; } || \
+	    echo "There is no C compiler here, so the tests of NVML are skipped; type: sudo apt-get install gcc libc6-dev"
+
 demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on this machine (root)
 	@$(BIN)/python -m tests.e2e.slurm.demo
 
-test: lint types contracts slurm wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
+test: lint types contracts slurm compiler wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
 	$(BIN)/pytest -n 2 --dist loadfile
 
 unit: $(READY) ## the tests that need no cluster

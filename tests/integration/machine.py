@@ -2,22 +2,30 @@
 
 ``expect`` is a list of findings as ``label disposition detail gpu=ADDRESS`` (the last two where there are any), or
 ``not applicable``, or ``unreadable``. ``node`` is the configuration's table of that name, ``limits`` are the check's.
-Each ``[[reading]]`` has ``files`` (path under the root: content, a list for lines), ``links`` (path: target), ``gone``
-(paths taken away), ``folders`` (paths), ``after_s`` (seconds since the reading before, 60 when absent).
+Each ``[[reading]]`` has ``files`` (path under the root: content, a list for lines), ``programs`` (likewise, and may be
+run), ``links`` (path: target), ``gone`` (paths taken away), ``folders`` (paths), ``after_s`` (seconds since the reading
+before, 60 when absent), ``times`` (how many readings are like this one, 1 when absent), ``nvml`` (what NVML says, see
+``fake_nvml``), ``deadline_s`` (instead of the probe's own).
+
+What may hang is read as the agent does it: in a child with a deadline.
 """
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.integration import fake_nvml
 from tests.unit.make import BOOT
-from wheeltapper.checks.model import Check, Host, NotApplicable, Reading
+from wheeltapper.checks.model import Check, Host, NotApplicable, Probe, Reading
 from wheeltapper.config import NodeSection
 from wheeltapper.evidence import Finding
+from wheeltapper_hooks.agent.processes import in_child
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -52,19 +60,43 @@ class Machine:
         limits = check.limits.model_validate(told.get("limits", {}))
         readings: list[Reading[Any]] = []
         at = BEGAN
-        for step in told["reading"]:
-            _build(folder, step)
-            at += step.get("after_s", 60.0)
-            try:
-                readings.append(Reading(at, check.probe.read(host)))
-            except NotApplicable:
-                return "not applicable"
-            except (OSError, ValueError):
-                return "unreadable"
-        return [in_words(each) for each in check.judge(readings, host, limits)]
+        try:
+            for step in told["reading"]:
+                _build(folder, step)
+                value = read(check.probe, host, folder, step)
+                for _ in range(step.get("times", 1)):
+                    at += step.get("after_s", 60.0)
+                    readings.append(Reading(at, value))
+            return [in_words(each) for each in check.judge(readings, host, limits)]
+        except NotApplicable:
+            return "not applicable"
+        except (OSError, ValueError):
+            return "unreadable"
 
 
 ROOTS = {"sysfs": "sys", "procfs": "proc", "dev": "dev", "run": "run"}
+
+
+def read(probe: Probe[Any], host: Host, folder: Path, step: dict[str, Any]) -> Any:
+    """Return what *probe* reads of *host*, whose roots are in *folder*, at this *step*; raise what it raises."""
+    if not probe.may_hang:
+        return probe.read(host)
+    told = step.get("nvml")
+    scenario = fake_nvml.lay(folder, told) if told is not None else None
+    library = fake_nvml.library(old_driver=told.get("old_driver", False)) if told is not None else None
+
+    def work() -> bytes:
+        if library is not None and scenario is not None:
+            fake_nvml.load(library, scenario)
+        try:
+            return pickle.dumps(probe.read(host))
+        except (NotApplicable, OSError, ValueError) as error:
+            return pickle.dumps(error)
+
+    value = pickle.loads(asyncio.run(in_child(work, step.get("deadline_s", probe.deadline_s))))
+    if isinstance(value, Exception):
+        raise value
+    return value
 
 
 def in_words(finding: Finding) -> str:
@@ -84,6 +116,11 @@ def _build(folder: Path, step: dict[str, Any]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else "\n".join(content) + "\n")
+    for name, content in step.get("programs", {}).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        path.chmod(0o755)
     for name, target in step.get("links", {}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from wheeltapper.checks.gpu.pci_gpus import NVIDIA, gpus_on_pci
 from wheeltapper.checks.model import Check, Fault, Host, NoLimits, NotApplicable, Probe, Reading
 from wheeltapper.evidence import Disposition, Finding, pci_address
-
-NVIDIA = "0x10de"
-DISPLAY_CLASSES = ("0x0302", "0x0300")
-"""PCI base class 03, display controller: 3D controller (data-centre GPUs) and VGA (cards with an output)."""
 
 LOST = Fault(
     "gpu_count", "hardware/gpu_lost", "fewer GPUs on the PCI bus than the node should have", Disposition.REBOOT
@@ -30,16 +27,7 @@ def read(host: Host) -> tuple[str, ...]:
     """
     if host.expected.expected_gpus is None:
         raise NotApplicable("node.expected_gpus is not set")
-    found = []
-    for device in sorted((host.sysfs / "bus/pci/devices").iterdir()):
-        try:
-            vendor = (device / "vendor").read_text(encoding="ascii").strip()
-            kind = (device / "class").read_text(encoding="ascii").strip()
-        except OSError:
-            continue  # it went away under our hands, which is what we count
-        if vendor == NVIDIA and kind.startswith(DISPLAY_CLASSES) and not (device / "physfn").exists():
-            found.append(pci_address(device.name) or device.name)
-    return tuple(found)
+    return gpus_on_pci(host.sysfs, NVIDIA)
 
 
 def judge(readings: Sequence[Reading[tuple[str, ...]]], host: Host, _limits: NoLimits) -> Iterator[Finding]:
