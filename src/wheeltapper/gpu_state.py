@@ -55,8 +55,8 @@ def is_hot(
     Newer drivers say how many degrees are *left* to it, older ones at how many degrees the clocks are lowered; where
     neither is told, *hot* is the limit.
     """
-    if left is not None and left <= near:
-        return True
+    if left is not None:
+        return left <= near
     return degrees is not None and degrees >= (slowdown_at - near if slowdown_at is not None else hot)
 
 

@@ -65,7 +65,7 @@ HEALTHY: dict[str, int | str] = {
     "ecc_mode": 1,
     "ecc_mode_pending": 1,
     **{f"link.{number}": 1 for number in range(LINKS)},
-    **{f"field.{counter}.{number}".removesuffix(".0"): 0 for counter in (161, 162, 163) for number in range(LINKS)},
+    **{f"field.{counter}.{number}".removesuffix(".0"): 0 for counter in (162, 163) for number in range(LINKS)},
 }
 """A Hopper GPU on which nothing runs."""
 
@@ -107,7 +107,7 @@ def lay(folder: Path, told: Mapping[str, Any]) -> Path:
 def render(told: Mapping[str, Any]) -> str:
     """Return the scenario *told* in the words of the library."""
     addresses = told.get("addresses", TWO)
-    lines = [f"driver {told.get('driver', '570.86.15')}", *told.get("orders", ())]
+    lines = [*told.get("orders", ())]
     for address in told.get("listed", addresses):
         different = dict(told.get("gpus", {}).get(address, {}))
         orders, without = different.pop("orders", ()), different.pop("without", ())

@@ -68,7 +68,6 @@ def test_every_gpu_is_read_and_named_as_nvidia_smi_names_it(readings, told):
     }
     assert {each.address for each in seen.gpus} <= set(seen.on_pci)
     assert seen.refused is None
-    assert seen.driver
 
 
 def test_the_values_agree_with_nvidia_smi(readings, told):

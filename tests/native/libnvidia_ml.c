@@ -4,7 +4,6 @@
  *
  * The file has a line "key value" each. "gpu" begins a GPU; what stands before the first one is the machine's:
  *
- *   driver TEXT          the driver's version
  *   fail CALL CODE       the call answers CODE; in a GPU's part, for that GPU only
  *   hang CALL            the call never returns; likewise
  *   pci TEXT, uuid TEXT, name TEXT
@@ -167,12 +166,6 @@ static int copy(const Part *part, const char *key, char *to, unsigned size)
         return NOT_SUPPORTED;
     snprintf(to, size, "%s", found);
     return SUCCESS;
-}
-
-int nvmlSystemGetDriverVersion(char *version, unsigned size)
-{
-    OBEY(parts, "nvmlSystemGetDriverVersion");
-    return copy(parts, "driver", version, size);
 }
 
 int nvmlDeviceGetCount_v2(unsigned *count)

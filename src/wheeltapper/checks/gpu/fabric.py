@@ -54,7 +54,11 @@ class Limits(Section):
     """How long a GPU may take."""
 
     joining_max_s: float = Field(
-        600.0, ge=0, strict=False, description="Seconds a GPU may be joining. Ours: minutes after a boot are normal."
+        600.0,
+        ge=0,
+        le=PROBE.keep_s,
+        strict=False,
+        description="Seconds a GPU may be joining. Ours: minutes after a boot are normal.",
     )
 
 

@@ -35,17 +35,17 @@ def judge(readings: Readings, host: Host, _limits: NoLimits) -> Iterator[Finding
     for gpu in seen.gpus:
         if gpu.fault == IS_LOST:
             yield LOST.seen(host, now.at, f"NVML has lost GPU {gpu.address}", detail="nvml=15", **gpu.named)
-    missing = [each for each in seen.on_pci if seen.gpu(each) is None]
+    missing = seen.unanswered
     lost = seen.unopened.count(IS_LOST)
     if lost:
         text = f"NVML has lost {lost} of {len(seen.on_pci)} GPUs{_named(missing)}"
-        yield LOST.seen(host, now.at, text, detail=f"nvml=15 count={lost}", gpu=_only(missing, lost))
+        yield LOST.seen(host, now.at, text, detail=f"nvml=15 count={lost}", gpu=seen.meant(lost))
     elif missing:
         fault = UNSEEN if _may_open_all(seen) else HIDDEN
         codes = f" (NVML error {', '.join(map(str, seen.unopened))})" if seen.unopened else ""
         text = f"NVML shows {len(seen.gpus)} of {len(seen.on_pci)} GPUs{_named(missing)}{codes}"
         detail = f"expected={len(seen.on_pci)} found={len(seen.gpus)}"
-        yield fault.seen(host, now.at, text, detail=detail, gpu=_only(missing, len(missing)))
+        yield fault.seen(host, now.at, text, detail=detail, gpu=seen.meant(len(missing)))
 
 
 def _may_open_all(seen: Snapshot) -> bool:
@@ -53,13 +53,8 @@ def _may_open_all(seen: Snapshot) -> bool:
     return bool(seen.gpus) and not seen.unopened and seen.device_files >= len(seen.on_pci)
 
 
-def _named(missing: list[str]) -> str:
+def _named(missing: tuple[str, ...]) -> str:
     return f"; without an answer: {', '.join(missing)}" if missing else ""
-
-
-def _only(missing: list[str], count: int) -> str | None:
-    """Return the address of the one GPU that is meant, when it can be only this."""
-    return missing[0] if len(missing) == count == 1 else None
 
 
 CHECK = Check("gpu_lost", PROBE, judge)

@@ -113,7 +113,12 @@ def _down_before(readings: Readings, address: str) -> list[int]:
 
 
 def _others_are_whole(seen: Snapshot, gpu: Gpu) -> bool:
-    """True when the node has other GPUs of this kind, and each of them has all of its links up."""
+    """True when the node has other GPUs of this kind, and each of them has all of its links up.
+
+    A GPU without any link up may be one that has no bridge to others.
+    """
+    if not any(link.is_up for link in gpu.links or ()):
+        return False
     others = [each for each in seen.gpus if each.name == gpu.name and each is not gpu and each.links]
     return bool(others) and all(link.is_up for each in others for link in each.links or ())
 

@@ -25,8 +25,8 @@ def read(host: Host) -> Snapshot:
     """Return what NVML tells.
 
     Raises:
-        NotApplicable: PCI shows no NVIDIA GPU, and none is expected.
-        OSError: sysfs cannot be read, or NVML is not there or does not answer as it should.
+        NotApplicable: none is expected (``node.expected_gpus``), and PCI shows no NVIDIA GPU or NVML is not there.
+        OSError: sysfs cannot be read, or NVML does not answer as it should.
     """
     on_pci = gpus_on_pci(host.sysfs, NVIDIA)
     if not on_pci and not host.expected.expected_gpus:
@@ -38,6 +38,8 @@ def read(host: Host) -> Snapshot:
     except nvml.NVMLError as error:
         if error.value in REFUSALS:
             return Snapshot(on_pci, refused=error.value)
+        if error.value == nvml.NVML_ERROR_LIBRARY_NOT_FOUND and not host.expected.expected_gpus:
+            raise NotApplicable("NVML is not installed, and no GPU is expected") from error
         raise OSError(f"NVML does not start: {error}") from error
     try:
         return _read_all(nvml, host, on_pci)
@@ -60,7 +62,6 @@ def _read_all(nvml: Any, host: Host, on_pci: tuple[str, ...]) -> Snapshot:
     return Snapshot(
         on_pci,
         tuple(sorted(gpus, key=lambda each: each.address)),
-        driver=nvml.nvmlSystemGetDriverVersion(),
         device_files=_device_files(host),
         unopened=tuple(unopened),
     )

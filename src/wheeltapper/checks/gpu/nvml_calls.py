@@ -34,13 +34,13 @@ MB = 1 << 20
 RECOVERY_ACTION = 230
 MEMORY_TEMPERATURE = 82
 RETIRED_SINGLE, RETIRED_DOUBLE, RETIRED_PENDING = 29, 30, 31
-LINK_REPLAYS, LINK_RECOVERIES, LINK_CRC_ERRORS = 161, 162, 163
+LINK_RECOVERIES, LINK_CRC_ERRORS = 162, 163
 LINK_RECEIVE_ERRORS, LINK_RECOVERY_EVENTS = 208, 215
-"""Fields of ``nvmlDeviceGetFieldValues``. Those of a link take its number as scope: the first three up to Hopper, the
+"""Fields of ``nvmlDeviceGetFieldValues``. Those of a link take its number as scope: the first two up to Hopper, the
 last two from Blackwell on."""
 
 OF_GPU = (RECOVERY_ACTION, MEMORY_TEMPERATURE, RETIRED_SINGLE, RETIRED_DOUBLE, RETIRED_PENDING)
-OF_LINK = (LINK_REPLAYS, LINK_RECOVERIES, LINK_CRC_ERRORS, LINK_RECEIVE_ERRORS, LINK_RECOVERY_EVENTS)
+OF_LINK = (LINK_RECOVERIES, LINK_CRC_ERRORS, LINK_RECEIVE_ERRORS, LINK_RECOVERY_EVENTS)
 
 SLOWDOWN, MEMORY_MAX = 1, 2
 """Kinds of temperature threshold."""
@@ -256,7 +256,6 @@ def _counted(link: Link, values: Values) -> Link:
     recoveries = values.get((LINK_RECOVERY_EVENTS, at), values.get((LINK_RECOVERIES, at)))
     return replace(
         link,
-        replays=values.get((LINK_REPLAYS, at)),
         recoveries=recoveries,
         crc_errors=values.get((LINK_CRC_ERRORS, at)),
         receive_errors=values.get((LINK_RECEIVE_ERRORS, at)),

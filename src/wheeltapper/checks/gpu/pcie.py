@@ -36,7 +36,9 @@ class Limits(Section):
         min_length=1,
         description="Replays for each lane in a minute, by generation 1 to 6 (NVIDIA DCGM: Gen5 with 16 lanes has 31).",
     )
-    window_s: float = Field(600.0, gt=0, strict=False, description="Seconds over which replays are counted.")
+    window_s: float = Field(
+        600.0, gt=0, le=PROBE.keep_s, strict=False, description="Seconds over which replays are counted."
+    )
 
 
 def judge(readings: Readings, host: Host, limits: Limits) -> Iterator[Finding]:

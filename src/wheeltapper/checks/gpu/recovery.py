@@ -31,8 +31,14 @@ def judge(readings: Readings, host: Host, _limits: NoLimits) -> Iterator[Finding
         NotApplicable, ValueError: no GPU tells its recovery action, and none demands a reset.
     """
     now = readings[-1]
-    demanding = [each for each in now.value.gpus if each.fault == RESET_REQUIRED]
-    for gpu in demanding or now.value.having("recovery_action"):
+    seen = now.value
+    unopened = seen.unopened.count(RESET_REQUIRED)
+    if unopened:
+        text = f"NVML opens {unopened} of {len(seen.on_pci)} GPUs only after a reset"
+        yield RESET.seen(host, now.at, text, detail=f"nvml=16 count={unopened}", gpu=seen.meant(unopened))
+    demanded = unopened or any(each.fault == RESET_REQUIRED for each in seen.gpus)
+    telling = seen.gpus if demanded else seen.having("recovery_action")
+    for gpu in telling:
         action = gpu.recovery_action or 0
         if action:
             text = f"The driver's recovery action for GPU {gpu.address} is {action:#x}"

@@ -80,7 +80,6 @@ class Link:
 
     number: int
     is_up: bool
-    replays: int | None = None
     recoveries: int | None = None
     crc_errors: int | None = None
     receive_errors: int | None = None
@@ -170,9 +169,17 @@ class Snapshot:
     on_pci: tuple[str, ...]
     gpus: tuple[Gpu, ...] = ()
     refused: int | None = None
-    driver: str | None = None
     device_files: int = 0
     unopened: tuple[int, ...] = ()
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """The GPUs that PCI shows and NVML does not."""
+        return tuple(each for each in self.on_pci if self.gpu(each) is None)
+
+    def meant(self, count: int) -> str | None:
+        """Return the address of the GPU that is meant by *count* answers without one, when it can be only this."""
+        return self.unanswered[0] if len(self.unanswered) == count == 1 else None
 
     def having(self, name: str) -> tuple[Gpu, ...]:
         """Return the GPUs that told the field called *name*.

@@ -35,7 +35,7 @@ class Limits(Section):
     """When a slowdown has lasted."""
 
     window_s: float = Field(
-        600.0, gt=0, strict=False, description="Seconds that are looked back over (gpud: 10 minutes)."
+        600.0, gt=0, le=PROBE.keep_s, strict=False, description="Seconds that are looked back over (gpud: 10 minutes)."
     )
     share_min: float = Field(
         0.6,
