@@ -151,4 +151,4 @@ def per_minute(readings: Readings, address: str, field: str) -> float:
 
 
 PROBE = Probe("amd_smi", read, every_s=120.0, deadline_s=20.0, may_hang=True, keep_s=600.0)
-"""Every two minutes: it is a Python program, and costs most of a second of CPU."""
+"""Every two minutes, since each call starts a Python program; ten minutes of readings are kept for a rate."""
