@@ -30,12 +30,10 @@ class Limits(Section):
 def judge(readings: Readings, host: Host, limits: Limits) -> Iterator[Finding]:
     """Yield each GPU with persistence mode off, or a change of mode that waits."""
     now = readings[-1]
-    if limits.persistence:
-        for gpu in now.value.having("persistence"):
-            if not gpu.persistence:
-                text = f"Persistence mode of GPU {gpu.address} is off; run nvidia-persistenced"
-                yield OFF.seen(host, now.at, text, detail="persistence=off", **gpu.named)
-    for gpu in now.value.gpus:
+    for gpu in now.value.having("persistence"):
+        if limits.persistence and not gpu.persistence:
+            text = f"Persistence mode of GPU {gpu.address} is off; run nvidia-persistenced"
+            yield OFF.seen(host, now.at, text, detail="persistence=off", **gpu.named)
         for name, mode in (("MIG", gpu.mig), ("ECC", gpu.ecc_mode)):
             if mode is not None and mode.current != mode.pending:
                 change = "on" if mode.pending else "off"

@@ -32,6 +32,8 @@ ERRORS = Fault("gpu_nvlink", DOWN.label, "an NVLink gained errors")
 
 HOUR_S = 3600.0
 
+Series = list[tuple[float, Link]]
+
 
 class Limits(Section):
     """How many errors a link may have."""
@@ -56,14 +58,11 @@ def judge(readings: Readings, host: Host, limits: Limits) -> Iterator[Finding]:
             lasting = len(readings) > 1 and set(down) & set(_down_before(readings[:-1], gpu.address))
             text = f"Of the {len(gpu.links or ())} NVLinks of GPU {gpu.address} these are down: {_numbers(down)}"
             yield (DOWN if lasting else DOWN_ONCE).seen(host, now.at, text, detail=_detail(down), **gpu.named)
-        earlier = before(readings, gpu.address, PROBE.keep_s)
-        for link in gpu.links or ():
-            yield from _errors(
-                host, now.at, gpu, [(at, one) for at, each in earlier for one in _link(each, link)], limits
-            )
+        for series in _series(readings, gpu.address).values():
+            yield from _errors(host, now.at, gpu, series, limits)
 
 
-def _errors(host: Host, at: float, gpu: Gpu, seen: Sequence[tuple[float, Link]], limits: Limits) -> Iterator[Finding]:
+def _errors(host: Host, at: float, gpu: Gpu, seen: Series, limits: Limits) -> Iterator[Finding]:
     """Yield what the counters of one link, *seen* over time, say."""
     number = seen[-1][1].number
     recoveries = growth([link.recoveries for _, link in seen if link.recoveries is not None])
@@ -72,13 +71,8 @@ def _errors(host: Host, at: float, gpu: Gpu, seen: Sequence[tuple[float, Link]],
     bad = sum(_has_grown(one, other) for (_, one), (_, other) in pairwise(seen))
     where = f"NVLink {number} of GPU {gpu.address}"
     if bad > limits.windows_max:
-        yield BAD.seen(
-            host,
-            at,
-            f"{where} had errors in {bad} of the last {len(seen) - 1} readings",
-            detail=f"link={number}",
-            **gpu.named,
-        )
+        text = f"{where} had errors in {bad} of the last {len(seen) - 1} readings"
+        yield BAD.seen(host, at, text, detail=f"link={number}", **gpu.named)
     elif recoveries > limits.recoveries_max:
         text = f"{where} had to recover {recoveries} times in {hours * 60:.0f} minutes"
         yield ERRORS.seen(host, at, text, detail=f"link={number} recoveries={recoveries}", **gpu.named)
@@ -93,18 +87,22 @@ def _has_grown(one: Link, other: Link) -> bool:
     return any(growth((early, late)) > 0 for early, late in pairs if early is not None and late is not None)
 
 
+def _series(readings: Readings, address: str) -> dict[int, Series]:
+    """Return how each link of the GPU at *address* was seen over time, by its number."""
+    series: dict[int, Series] = {}
+    for at, gpu in before(readings, address, PROBE.keep_s):
+        for link in gpu.links or ():
+            series.setdefault(link.number, []).append((at, link))
+    return series
+
+
 def _down(readings: Readings, gpu: Gpu) -> list[int]:
     """Return the links of *gpu*, in the newest of *readings*, that are down and should not be."""
-    once = {
-        link.number
-        for _, each in before(readings, gpu.address, PROBE.keep_s)
-        for link in each.links or ()
-        if link.is_up
-    }
     down = [link.number for link in gpu.links or () if not link.is_up]
-    if _others_are_whole(readings[-1].value, gpu):
+    if not down or _others_are_whole(readings[-1].value, gpu):
         return down
-    return [number for number in down if number in once]
+    series = _series(readings, gpu.address)
+    return [number for number in down if any(link.is_up for _, link in series[number])]
 
 
 def _down_before(readings: Readings, address: str) -> list[int]:
@@ -125,10 +123,6 @@ def _others_are_whole(seen: Snapshot, gpu: Gpu) -> bool:
 
 def _is_joining(gpu: Gpu) -> bool:
     return gpu.fabric is not None and gpu.fabric.state not in {NOT_SUPPORTED, COMPLETED}
-
-
-def _link(gpu: Gpu, wanted: Link) -> list[Link]:
-    return [each for each in gpu.links or () if each.number == wanted.number]
 
 
 def _numbers(links: Sequence[int]) -> str:
