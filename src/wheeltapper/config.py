@@ -96,6 +96,52 @@ class ChecksSection(Section):
     )
 
 
+class ContentionSection(Section):
+    """From when on a job lacked something: what its cgroup and the machine counted while it ran."""
+
+    window_s: Seconds = Field(
+        defaults.WINDOW_S,
+        strict=False,
+        description="Seconds before the last sample that are judged: what a collective may have waited for.",
+    )
+    throttled_share: float = Field(
+        defaults.THROTTLED_SHARE,
+        gt=0,
+        le=1,
+        strict=False,
+        description="Share of the CPU limit's periods in which it stopped the job: kubernetes-mixin warns at 0.25, "
+        "which bursts of an idle pod reach; sites raise it to 0.6 and more.",
+    )
+    periods_min: int = Field(
+        defaults.PERIODS_MIN, ge=1, description="Periods that must have passed: a minute at the kernel's 0.1 s."
+    )
+    stopped_share: float = Field(
+        defaults.STOPPED_MIN,
+        gt=0,
+        strict=False,
+        description="Seconds stopped per second, summed over processors; less costs a job nothing.",
+    )
+    stalled_percent: float = Field(
+        defaults.STALLED_PERCENT,
+        gt=0,
+        le=100,
+        strict=False,
+        description="Percent of the time in which no task of the job ran for want of a resource (pressure stall "
+        "information, full): systemd-oomd kills from 60 percent on.",
+    )
+    misplaced_percent: float = Field(
+        30.0,
+        gt=0,
+        le=100,
+        strict=False,
+        description="Percent of the machine's memory pages that were given out on another memory node than was wanted. "
+        "Ours: reading across the socket has about half the bandwidth, so a third of it is felt.",
+    )
+    misplaced_pages_min: int = Field(
+        1_000_000, ge=1, description="Pages given out elsewhere below which it is not counted: 4 GB of 4 kB pages."
+    )
+
+
 class ControllerSection(Section):
     """The service beside slurmctld, and where nodes find it."""
 
@@ -188,6 +234,7 @@ class Config(Section):
     node: NodeSection = NodeSection()
     agent: AgentSection = AgentSection()
     checks: ChecksSection = ChecksSection()
+    contention: ContentionSection = ContentionSection()
     controller: ControllerSection = ControllerSection()
     policy: PolicySection = PolicySection()
     diagnosis: DiagnosisSection = DiagnosisSection()

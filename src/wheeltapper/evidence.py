@@ -97,11 +97,11 @@ class Finding:
 
     @property
     def key(self) -> str:
-        """The identity of a node-side finding over restarts: boot id and kernel sequence number, else its text."""
+        """The identity of a node-side finding over restarts: boot id and kernel sequence number, else its device."""
         seen = self.evidence
         if seen.sequence is not None:
             return f"{seen.boot_id}:{seen.sequence}"
-        return f"{seen.boot_id}:{self.signature}:{seen.gpu or ''}"
+        return f"{seen.boot_id}:{self.signature}:{seen.gpu or self.fields.get('device', '')}"
 
     @property
     def convicts(self) -> bool:

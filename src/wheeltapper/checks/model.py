@@ -118,9 +118,20 @@ class Fault:
     disposition: Disposition = Disposition.NONE
     role: Role = Role.ROOT
 
-    def seen(self, host: Host, at: float, text: str, *, detail: str = "", **more: Any) -> Finding:
-        """Return the finding; *text* says what was observed with its numbers, *more* goes into the evidence (gpu)."""
+    def seen(self, host: Host, at: float, text: str, *, detail: str = "", device: str = "", **more: Any) -> Finding:
+        """Return the finding; *text* says what was observed with its numbers, *more* goes into the evidence (gpu).
+
+        *device* names what is no GPU (``nvme0``, ``mlx5_1/1``, a mount): a check may find several of its kind.
+        """
         evidence = Evidence(Source.CHECK, text, at, host.node, host.boot_id, **more)
+        fields = {"device": device} if device else {}
         return Finding(
-            signature(self.check), label(self.label), self.role, self.disposition, evidence, detail, self.summary
+            signature(self.check),
+            label(self.label),
+            self.role,
+            self.disposition,
+            evidence,
+            detail,
+            self.summary,
+            fields,
         )

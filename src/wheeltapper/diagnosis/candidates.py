@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.diagnosis import cleared
 from wheeltapper.diagnosis.admit import COMPLETED
 from wheeltapper.diagnosis.depth import ENDING, FULL, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
@@ -92,6 +93,8 @@ class _Scene:
     failed_at: float | None
     """When the job first said that something failed."""
     otherwise_explained: bool
+    cleared: Mapping[tuple[str | None, Label], Finding]
+    """By node and label, that the job's own counters show none of it."""
     failed_by_itself: bool
     """The job's log says plainly what went wrong, and no collective ran into its timeout."""
 
@@ -146,6 +149,7 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
             each.evidence.source is Source.JOB_LOG and each.role not in {Role.BENIGN, Role.CONFIRM} for each in told
         ),
         failed_at=_failed_at(told),
+        cleared=cleared.by_place(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
         failed_by_itself=any(
             how_deep is Depth.LOG and each.evidence.source is Source.JOB_LOG
@@ -199,6 +203,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "the run went to its end"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
         return "it was written after the scheduler had begun to end the job"
+    if how_deep is Depth.HINT and (witness := scene.cleared.get((finding.evidence.node, finding.label))):
+        return f"the job's own counters on this node clear it: {witness.evidence.text}"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
     if how_deep is not Depth.CONVICTED and _is_of_application(finding, scene.told):

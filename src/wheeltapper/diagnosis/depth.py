@@ -22,6 +22,13 @@ ENDING = "ending."
 """How the signature of a scheduler's word for the end begins; there is no line behind it."""
 
 
+OF_THE_NODE = "contention.node."
+"""How the signatures begin of what was counted on the whole machine while the job ran."""
+
+NODE_WIDE = ("check.", OF_THE_NODE)
+"""How the signatures begin of what is true of the whole machine, whoever caused or felt it."""
+
+
 class Depth(IntEnum):
     """The order of belief. Node evidence outranks log text, and a plain exception outranks only symptoms."""
 
@@ -70,6 +77,8 @@ def depth(finding: Finding) -> Depth:
 
 def _on_node(finding: Finding) -> Depth:
     family = labels.family(finding.label)
+    if finding.signature.startswith(NODE_WIDE) and family in {"software", "resource"}:
+        return Depth.HINT  # full disks and busy processors are seen on many a machine whose jobs run well
     if family in {"software", "network"} or finding.label in WAITS:
         return Depth.NODE
     if finding.signature.startswith(FULL):

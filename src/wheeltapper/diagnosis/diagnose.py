@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
-from wheeltapper.diagnosis import silent, words
+from wheeltapper.diagnosis import cleared, silent, words
 from wheeltapper.diagnosis.admit import admit
 from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
 from wheeltapper.diagnosis.depth import Depth, depth, place, story
@@ -62,7 +62,7 @@ def diagnose(
     others = [each for each in admitted.findings if each.evidence.source is not Source.KERNEL]
     told = infer(story([*kernel, *others, *ending(attempt)]))
     possible, set_aside = candidates(told, attempt)
-    rejected = (*admitted.rejected, *set_aside)
+    rejected = (*admitted.rejected, *set_aside, *cleared.as_rejected(told))
     if possible:
         return _conclude(possible, told, rejected, attempt)
     symptom = _loudest(told, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wheeltapper.defaults import PERIODS_MIN, STOPPED_MIN, THROTTLED_SHARE
 from wheeltapper.evidence import Finding
 from wheeltapper.inputs.judging.counters import Growth, growths
 from wheeltapper.inputs.model import Rule, Sample
@@ -13,16 +14,6 @@ THROTTLED = Rule(
 )
 OOM = Rule("cgroup.oom_kill", "resource/host_oom", "processes of the cgroup were killed for want of memory")
 PIDS = Rule("cgroup.pids", "resource/pids_limit", "the cgroup had no process number left")
-
-THROTTLED_SHARE = 0.6
-"""Share of the periods in which it was throttled. kubernetes-mixin warns at 0.25, which bursts of an idle pod reach;
-sites raise it to 0.6 and more."""
-
-PERIODS_MIN = 600
-"""Periods of 0.1 s that must have passed: a minute of work."""
-
-STOPPED_MIN = 0.05
-"""Seconds stopped per second, summed over threads, below which throttling cost the job nothing."""
 
 PERIOD_S = 0.1
 """The kernel's default period of a CPU limit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from wheeltapper.catalogue import Catalogue
+from wheeltapper.defaults import STALLED_PERCENT
 from wheeltapper.evidence import Finding
 from wheeltapper.inputs.model import Document, Reader, Reading, Rule
 from wheeltapper.inputs.naming import scoped
@@ -19,9 +20,6 @@ RULES = {
 }
 """Pressure on memory is no kill: the kernel says those itself."""
 
-STALLED = 50.0
-"""Percent of a minute in which nothing ran; systemd-oomd kills from 60 percent of half a minute on."""
-
 
 def _recognises(document: Document) -> bool:
     return bool(_LINE.search(document.head))
@@ -34,7 +32,7 @@ def _read(document: Document, _catalogue: Catalogue) -> Reading:
         if not line.text.startswith(("some ", "full ")):
             what = _kind(line.text) or what
         stalled = _FULL.match(line.text.strip())
-        if stalled and what in RULES and max(float(stalled["avg60"]), float(stalled["avg300"])) >= STALLED:
+        if stalled and what in RULES and max(float(stalled["avg60"]), float(stalled["avg300"])) >= STALLED_PERCENT:
             seen = document.seen(line, node=scope.node, at=scope.at)
             findings.append(RULES[what].of(seen, detail=f"stalled={stalled['avg60']}%"))
     return Reading(findings=tuple(findings))
