@@ -53,6 +53,14 @@ class NodeSection(Section):
         description="PCI addresses in the scheduler's index order, so that a job's GPU indices can be told apart.",
         strict=False,
     )
+    services: tuple[str, ...] = Field(
+        (),
+        strict=False,
+        description="What must run: systemd units by their full name (`munge.service`), or processes (`slurmd`).",
+    )
+    dns_names: tuple[str, ...] = Field(
+        (), strict=False, description="Names that must resolve: a controller, a file server, a registry."
+    )
 
 
 class AgentSection(Section):
@@ -84,6 +92,25 @@ class AgentSection(Section):
     )
 
 
+class ProgramSection(Section):
+    """A program that is run as a check: 0 is ok, 1 fail, 2 warn, 3 and all else unknown."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_]*$", description="The check's name.")
+    command: tuple[str, ...] = Field(
+        min_length=1, strict=False, description="The program and its arguments; no shell reads them."
+    )
+    about: str = Field("", description="What it looks at, in a sentence.")
+    every_s: Seconds = Field(300.0, strict=False, description="Seconds from one run to the next.")
+    deadline_s: Seconds = Field(60.0, strict=False, description="Seconds after which it is killed; that is unknown.")
+    label: str = Field("unknown/unknown", description="The label of its findings.")
+    disposition: str = Field(
+        "none",
+        pattern=r"^(none|restart_app|reset_gpu|reboot|inspect|replace)$",
+        description="What a failure asks for. From reset_gpu on it takes the node out, and needs a hardware/ label.",
+    )
+    output_bytes: int = Field(65_536, ge=1, description="Bytes of its output that are kept; the end is shown.")
+
+
 class ChecksSection(Section):
     """Which checks a node runs, and their thresholds."""
 
@@ -93,6 +120,9 @@ class ChecksSection(Section):
     )
     dirs: tuple[Folder, ...] = Field(
         (Path("/etc/wheeltapper/checks.d"),), strict=False, description="Folders with a site's own checks."
+    )
+    programs: tuple[ProgramSection, ...] = Field(
+        (), strict=False, description="Programs that are run as checks: NHC, dcgmi diag, a script of the site's own."
     )
 
 

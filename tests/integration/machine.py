@@ -5,7 +5,8 @@
 Each ``[[reading]]`` has ``files`` (path under the root: content, a list for lines), ``programs`` (likewise, and may be
 run), ``links`` (path: target), ``gone`` (paths taken away), ``folders`` (paths), ``after_s`` (seconds since the reading
 before, 60 when absent), ``times`` (how many readings are like this one, 1 when absent), ``nvml`` (what NVML says, see
-``fake_nvml``), ``deadline_s`` (instead of the probe's own).
+``fake_nvml``), ``deadline_s`` (instead of the probe's own), ``calls`` (what the machine answers to system calls, see
+:class:`Calls`).
 
 What may hang is read as the agent does it: in a child with a deadline.
 """
@@ -16,12 +17,15 @@ import asyncio
 import pickle
 import shutil
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from tests.integration import fake_nvml
 from tests.unit.make import BOOT
+from wheeltapper.checks import calls
 from wheeltapper.checks.model import Check, Host, NotApplicable, Probe, Reading
 from wheeltapper.config import NodeSection
 from wheeltapper.evidence import Finding
@@ -63,7 +67,8 @@ class Machine:
         try:
             for step in told["reading"]:
                 _build(folder, step)
-                value = read(check.probe, host, folder, step)
+                with mock.patch.multiple(calls, **Calls(folder, step.get("calls", {})).all()):
+                    value = read(check.probe, host, folder, step)
                 for _ in range(step.get("times", 1)):
                     at += step.get("after_s", 60.0)
                     readings.append(Reading(at, value))
@@ -72,6 +77,59 @@ class Machine:
             return "not applicable"
         except (OSError, ValueError):
             return "unreadable"
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A machine's answers to system calls.
+
+    ``usages`` holds for a mount point its size, what is free, both in GiB, ``seconds``, and inodes where they matter,
+    or "silent"; ``kernel_clock`` whether the clock is kept, and its offset; ``resolve`` for a name its seconds, or the
+    error; ``nic_statistics`` the counters of an interface.
+    """
+
+    folder: Path
+    told: dict[str, Any]
+
+    def all(self) -> dict[str, Any]:
+        """Return the functions that stand in for those of the module."""
+        return {name: getattr(self, name) for name in ("usages", "kernel_clock", "resolve", "nic_statistics")}
+
+    def usages(self, paths: Iterable[Path], patience_s: float) -> dict[Path, calls.Usage | None]:
+        known = self.told.get("usages", {})
+        return {path: _usage(known[point]) for path in paths if (point := self._point(path)) in known}
+
+    def kernel_clock(self) -> tuple[bool, float]:
+        is_kept, offset_s = self.told["kernel_clock"]
+        return is_kept, offset_s
+
+    def resolve(self, name: str) -> float:
+        name.encode("idna")  # what is no name is refused before anybody is asked, as getaddrinfo does
+        answer = self.told["resolve"][name]
+        if isinstance(answer, str):
+            raise OSError(-2, answer)
+        return float(answer)
+
+    def nic_statistics(self, interface: str) -> dict[str, int]:
+        if interface not in self.told.get("nic_statistics", {}):
+            raise OSError("the driver counts nothing")
+        return dict(self.told["nic_statistics"][interface])
+
+    def _point(self, path: Path) -> str:
+        return f"/{path.relative_to(self.folder)}" if path != self.folder else "/"
+
+
+def _usage(told: dict[str, Any] | str) -> calls.Usage | None:
+    if isinstance(told, str):
+        return None
+    gib = 1 << 30
+    return calls.Usage(
+        int(told["size"] * gib),
+        int(told["free"] * gib),
+        told.get("inodes", 0),
+        told.get("inodes_free", 0),
+        told.get("seconds", 0.001),
+    )
 
 
 ROOTS = {"sysfs": "sys", "procfs": "proc", "dev": "dev", "run": "run"}

@@ -12,11 +12,13 @@ from wheeltapper.config import ContentionSection
 from wheeltapper.contention import Sample, judge
 from wheeltapper.contention.model import CpuTime, Memory, Pages, Stall
 from wheeltapper.diagnosis.diagnose import diagnose
-from wheeltapper.evidence import Role
+from wheeltapper.evidence import Evidence, Role, Source
 
 HOST = Host("n1", BOOT)
 LIMITS = ContentionSection()
 QUIET = Sample(1_000.0, 0.0, "/job_12", stalls={"cpu": Stall(0, 0), "io": Stall(0, 0)})
+
+QUIET_SEEN = Evidence(Source.CHECK, "", 1_050.0, "n1", BOOT)
 
 
 def later(sample, seconds, **changes):
@@ -188,3 +190,12 @@ def test_a_busy_machine_does_not_explain_a_wait_of_a_job_that_was_served():
     told_why = diagnose([waited(), busy, *cleared], attempt(), window_s=1800)
     assert told_why.label == "network/nccl_timeout"
     assert any("the job's own counters on this node clear it" in each.reason for each in told_why.rejected)
+
+
+@pytest.mark.parametrize("label", ["resource/disk_full", "software/env_mismatch", "unknown/unknown"])
+def test_a_state_of_the_machine_that_jobs_can_live_with_explains_no_end(label):
+    state = replace(logged(label), signature="check.some")
+    state = replace(state, evidence=replace(QUIET_SEEN, text="/var has 4 % left"))
+
+    assert diagnose([waited(), state], attempt(), window_s=1800).label == "network/nccl_timeout"
+    assert diagnose([logged("software/user_code"), state], attempt(), window_s=1800).label == "software/user_code"

@@ -1,4 +1,4 @@
-"""Which checks there are: every module beside the others that holds a CHECK, and every file in a site's folders."""
+"""Which checks there are: every module beside the others that holds a CHECK, a site's files, and its programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from wheeltapper.checks import gpu, host, network
+from wheeltapper.checks import gpu, host, network, programs
 from wheeltapper.checks.model import Check
 from wheeltapper.config import ChecksSection, Section, explain
 from wheeltapper.errors import ConfigError
@@ -42,9 +42,10 @@ def choose(section: ChecksSection) -> tuple[Chosen, ...]:
     """Return the checks that *section* leaves on, in the order of their names.
 
     Raises:
-        ConfigError: a key names no check or a wrong limit, or a site's file holds no check or cannot be loaded.
+        ConfigError: a key names no check or a wrong limit, a site's file holds no check or cannot be loaded, or a
+            program's label or disposition is wrong.
     """
-    modules = shipped() | _by_name(_site_modules(section.dirs))
+    modules = shipped() | _by_name((*_site_modules(section.dirs), *programs.modules(section.programs)))
     for key, names in (("off", section.off), ("limits", section.limits)):
         for name in names:
             if name not in modules:

@@ -18,6 +18,12 @@ WAITS = frozenset({"resource/shared_fs_io"})
 FULL = "filesystem."
 """How the signatures of full file systems begin: looked at after the end, they say how things stood then."""
 
+LATE = frozenset(
+    {"resource/cpu_throttle", "resource/memory_bandwidth", "resource/pcie_bandwidth", "resource/shared_fs_io"}
+)
+"""What makes ranks late. Of all else that is true of a whole machine (a disk that is almost full, an odd version) jobs
+say themselves when they fail of it, and many run well in spite of it."""
+
 ENDING = "ending."
 """How the signature of a scheduler's word for the end begins; there is no line behind it."""
 
@@ -77,8 +83,8 @@ def depth(finding: Finding) -> Depth:
 
 def _on_node(finding: Finding) -> Depth:
     family = labels.family(finding.label)
-    if finding.signature.startswith(NODE_WIDE) and family in {"software", "resource"}:
-        return Depth.HINT  # full disks and busy processors are seen on many a machine whose jobs run well
+    if finding.signature.startswith(NODE_WIDE) and family not in {"hardware", "network"}:
+        return Depth.HINT if finding.label in LATE else Depth.NONE
     if family in {"software", "network"} or finding.label in WAITS:
         return Depth.NODE
     if finding.signature.startswith(FULL):

@@ -46,8 +46,13 @@ class Growth:
         return replace(seen, text=f"{seen.text} (+{self.delta}{note})", at=None)
 
     def per_hour(self) -> float:
-        """Return the growth per hour; over less than an hour, or an unknown time, the growth itself."""
-        return self.delta / max(1.0, (self.seconds or 0.0) / HOUR_S)
+        """Return the growth per hour; over an unknown time the growth itself."""
+        return per_hour(self.delta, self.seconds or 0.0)
+
+
+def per_hour(delta: int, seconds: float) -> float:
+    """Return the growth per hour; over less than an hour the growth itself, lest a burst make a rate."""
+    return delta / max(1.0, seconds / HOUR_S)
 
 
 @dataclass(frozen=True, slots=True)
