@@ -137,6 +137,16 @@ def test_a_wrong_key_is_named(more, said):
         chosen(["/bin/true"], more)
 
 
+def test_the_example_of_the_documentation_is_what_it_says():
+    page = (Path(__file__).parents[2] / "docs/programs-as-checks.md").read_text()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+
+    found = {each.check.name: each for each in registry.choose(config.parse(example).checks)}
+
+    assert found["site_nhc"].about.startswith("What does /usr/sbin/nhc say?")
+    assert found["raid"].check.probe.deadline_s == 61.0
+
+
 def test_two_programs_of_one_name_are_refused():
     text = "[checks]\ndirs = []\n" + "[[checks.programs]]\nname = 'site'\ncommand = ['/bin/true']\n" * 2
 

@@ -122,6 +122,13 @@ def test_a_job_that_stood_still_half_of_the_time_lacked_it(resource, label):
     assert found.evidence.text.endswith("51 % of 900 s, the whole machine 1 %")
 
 
+def test_without_counts_of_the_cgroup_the_machines_are_a_hint():
+    before = replace(QUIET, stalls={}, node_stalls={"io": Stall(0, 0)})
+    after = later(before, 900.0, node_stalls={"io": Stall(600.0, 460.0)})
+
+    assert told(before, after)["contention.node.stalled_io"].detail == "stalled=51%"
+
+
 @pytest.mark.parametrize(
     ("refusals", "whose"), [(3, "its own limit, limit 8.0 GiB, peak 8.0 GiB"), (0, "a limit that is not its own")]
 )

@@ -73,7 +73,7 @@ def judge(samples: Sequence[Sample], host: Host, limits: ContentionSection) -> l
     spans = [_Span(host, _first_within(samples, limits.window_s / part), last, limits) for part in PARTS]
     return [
         *_first_of(_throttled(each) or _stalled("cpu", each) for each in spans),
-        *_first_of(_stalled("io", each) for each in spans),
+        *_first_of(_stalled("io", each) or _node_stalled(each) for each in spans),
         *_first_of(_misplaced(each) for each in spans),
         *events,
         *_cleared(spans),
@@ -140,6 +140,15 @@ def _stalled(resource: str, span: _Span) -> Finding | None:
         f", the whole machine {node:.0f} %" if node is not None else ""
     )
     return span.finding(f"{SIGNATURE}stalled_{resource}", STALLS[resource], text, f"stalled={percent:.0f}%")
+
+
+def _node_stalled(span: _Span) -> Finding | None:
+    """Return that the whole machine waited for files, where cgroups of version 1 do not say whether the job did."""
+    percent = _percent(span.first.node_stalls, span.last.node_stalls, "io", span.seconds)
+    if "io" in span.last.stalls or percent is None or percent < span.limits.stalled_percent:
+        return None
+    text = f"all tasks of the machine stood still waiting for files {percent:.0f} % of {span.seconds:.0f} s"
+    return span.finding(f"{OF_THE_NODE}stalled_io", STALLS["io"], text, f"stalled={percent:.0f}%")
 
 
 def _percent(then: dict[str, Stall], now: dict[str, Stall], resource: str, seconds: float) -> float | None:

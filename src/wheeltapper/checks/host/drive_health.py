@@ -91,6 +91,8 @@ def _asking(host: Host) -> Any:
 def _json(command: Sequence[str | Path]) -> Mapping[str, Any]:
     told = running.run([str(word) for word in command], ASK_S).output
     start = told.find("{")
+    if start < 0 and "UNRECOGNIZED OPTION" in told:
+        raise NotApplicable(f"{command[0]} is too old to answer in JSON (smartmontools before 7.0)")
     if start < 0:
         raise ValueError(f"{command[0]} answered: {told.strip()[:200] or 'nothing'}")
     answer: Mapping[str, Any] = json.loads(told[start:])

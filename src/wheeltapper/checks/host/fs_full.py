@@ -1,7 +1,7 @@
 """Is a file system full, or almost?
 
-Of the machine's own drives and of the network's, by bytes and by inodes. Read-only file systems, `/boot` and
-`/dev/shm` (which has a check of its own) are left out. A warning, never a conviction.
+Of the machine's own drives and of the network's, by bytes and by inodes. Read-only file systems, `/boot`, volumes of
+single pods and `/dev/shm` (which has a check of its own) are left out. A warning, never a conviction.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def judge(readings: Sequence[Reading[Mapping[str, FileSystem]]], host: Host, lim
     """Yield each file system with too little room."""
     now = readings[-1]
     for point, each in now.value.items():
-        if each.usage is None or each.mount.read_only or point == SHM or point.startswith("/boot"):
+        if each.usage is None or each.mount.read_only or point == SHM:
             continue
         if what := _lacks(each.usage, limits):
             text = f"{point} has {what} left"

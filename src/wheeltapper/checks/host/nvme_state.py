@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pydantic import Field
 
@@ -74,14 +75,14 @@ def judge(readings: Sequence[Reading[Mapping[str, Controller]]], host: Host, lim
             fault = DEAD if is_local else REMOTE
             yield fault.seen(host, now.at, f"the kernel has given up {name}", detail=detail, device=name)
         elif each.state not in FINE:
-            seconds = spell(readings, lambda value, name=name: _is_unready(value, name))  # type: ignore[misc]
+            seconds = spell(readings, partial(_is_unready, name))
             if seconds is not None and seconds >= limits.unready_s:
                 fault = UNREADY if is_local else REMOTE
                 text = f"{name} has been {each.state} for {seconds:.0f} s"
                 yield fault.seen(host, now.at, text, detail=detail, device=name)
 
 
-def _is_unready(value: Mapping[str, Controller], name: str) -> bool:
+def _is_unready(name: str, value: Mapping[str, Controller]) -> bool:
     return name in value and value[name].state not in FINE
 
 

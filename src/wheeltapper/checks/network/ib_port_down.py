@@ -9,13 +9,14 @@ or ARMED) is told as a warning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 from pydantic import Field
 
 from wheeltapper.checks.growth import spell
 from wheeltapper.checks.model import Check, Fault, Host
-from wheeltapper.checks.network.ports import LINK_UP, PROBE, Port, Ports, Readings
+from wheeltapper.checks.network.ports import PROBE, Ports, Readings
 from wheeltapper.config import Section
 from wheeltapper.evidence import Disposition, Finding
 
@@ -43,26 +44,26 @@ def judge(readings: Readings, host: Host, limits: Limits) -> Iterator[Finding]:
     for name, port in now.value.items():
         detail = f"device={name}"
         if port.is_wanting:
-            seconds = spell(readings, lambda value, name=name: _has(value, name, lambda each: each.is_wanting))  # type: ignore[misc]
+            seconds = spell(readings, partial(_is_wanting, name))
             if seconds is not None and seconds >= limits.down_s:
                 text = (
                     f"port {name} carried data, and has had no link for {limits.down_s:g} s or more "
                     f"(state {port.state}, physical state {port.phys_state})"
                 )
                 yield DOWN.seen(host, now.at, text, detail=detail, device=name)
-        elif _is_waiting(port):
-            seconds = spell(readings, lambda value, name=name: _has(value, name, _is_waiting))  # type: ignore[misc]
+        elif port.is_waiting:
+            seconds = spell(readings, partial(_is_waiting, name))
             if seconds is not None and seconds >= limits.waiting_s:
                 text = f"port {name} has a link, and has waited {seconds:.0f} s for its subnet manager"
                 yield WAITING.seen(host, now.at, text, detail=detail, device=name)
 
 
-def _is_waiting(port: Port) -> bool:
-    return port.phys_state == LINK_UP and not port.is_active
+def _is_wanting(name: str, ports: Ports) -> bool:
+    return name in ports and ports[name].is_wanting
 
 
-def _has(ports: Ports, name: str, is_so: Callable[[Port], bool]) -> bool:
-    return name in ports and is_so(ports[name])
+def _is_waiting(name: str, ports: Ports) -> bool:
+    return name in ports and ports[name].is_waiting
 
 
 CHECK = Check("ib_port_down", PROBE, judge, Limits)

@@ -8,7 +8,6 @@ conviction.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
 
 from pydantic import Field
 
@@ -48,10 +47,10 @@ def judge(
             errors[each.device] += each.delta
     if len(errors) < RAILS_MIN:
         return
-    usual = median(errors.values())
+    usual = sorted(errors.values())[len(errors) // 2]
     for name, count in errors.items():
         if count >= limits.errors_min and count > limits.times * usual:
-            text = f"port {name} had {count} errors within the hour, and the node's other ports about {usual:.0f}"
+            text = f"port {name} had {count} errors within the hour, and the node's middle one {usual}"
             yield WORSE.seen(host, now.at, text, detail=f"device={name} errors=+{count}", device=name)
 
 

@@ -8,6 +8,7 @@ never does. A warning, never a conviction, since the node may have others; a por
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from pydantic import Field
 
@@ -40,7 +41,7 @@ def judge(readings: Sequence[Reading[Mapping[str, Link]]], host: Host, limits: L
     """Yield each interface whose carrier is lost or restless."""
     now = readings[-1]
     for name in now.value:
-        seconds = spell(readings, lambda value, name=name: _is_lost(value, name))  # type: ignore[misc]
+        seconds = spell(readings, partial(_is_lost, name))
         if seconds is not None and seconds >= limits.down_s:
             text = f"interface {name} was in use, and has had no carrier for {seconds:.0f} s"
             yield DOWN.seen(host, now.at, text, detail=f"device={name}", device=name)
@@ -53,7 +54,7 @@ def judge(readings: Sequence[Reading[Mapping[str, Link]]], host: Host, limits: L
             yield FLAPS.seen(host, now.at, text, detail=detail, device=f"{each.device} flaps")
 
 
-def _is_lost(links: Mapping[str, Link], name: str) -> bool:
+def _is_lost(name: str, links: Mapping[str, Link]) -> bool:
     link = links.get(name)
     return link is not None and link.is_up and link.carried and not link.has_carrier
 

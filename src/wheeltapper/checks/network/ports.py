@@ -50,6 +50,11 @@ class Port:
         """True for a port that carried data, was not switched off, and has no link."""
         return not self.is_active and self.phys_state != LINK_UP and self.carried and not self.is_off
 
+    @property
+    def is_waiting(self) -> bool:
+        """True for a port that has a link and was not made active yet: its subnet manager does that."""
+        return self.phys_state == LINK_UP and not self.is_active
+
 
 Ports = Mapping[str, Port]
 Readings = Sequence[Reading[Ports]]
