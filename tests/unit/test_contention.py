@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.make import BOOT, attempt, logged
-from wheeltapper.checks.model import Host
+from tests.unit.make import BOOT, attempt, logged, xid79
+from wheeltapper.checks.model import Fault, Host
 from wheeltapper.config import ContentionSection
 from wheeltapper.contention import Sample, judge
 from wheeltapper.contention.model import CpuTime, Memory, Pages, Stall
 from wheeltapper.diagnosis.diagnose import diagnose
-from wheeltapper.evidence import Evidence, Role, Source
+from wheeltapper.evidence import Disposition, Evidence, Role, Source
 
 HOST = Host("n1", BOOT)
 LIMITS = ContentionSection()
@@ -184,7 +184,7 @@ def test_the_diagnosis_of_a_wait_says_what_was_not_lacking():
     cleared = {each.label: each.reason for each in told_why.rejected}
     assert cleared.keys() == {"resource/cpu_throttle", "resource/shared_fs_io"}
     assert "in 1 of 900 periods" in cleared["resource/cpu_throttle"]
-    assert cleared["resource/cpu_throttle"].endswith("(and alike on 1 other nodes)")
+    assert cleared["resource/cpu_throttle"].endswith("(likewise on 1 other node)")
 
 
 def test_a_busy_machine_does_not_explain_a_wait_of_a_job_that_was_served():
@@ -199,10 +199,31 @@ def test_a_busy_machine_does_not_explain_a_wait_of_a_job_that_was_served():
     assert any("the job's own counters on this node clear it" in each.reason for each in told_why.rejected)
 
 
-@pytest.mark.parametrize("label", ["resource/disk_full", "software/env_mismatch", "unknown/unknown"])
+@pytest.mark.parametrize(
+    "label",
+    ["resource/disk_full", "software/env_mismatch", "hardware/storage", "hardware/host_memory", "unknown/unknown"],
+)
 def test_a_state_of_the_machine_that_jobs_can_live_with_explains_no_end(label):
     state = replace(logged(label), signature="check.some")
     state = replace(state, evidence=replace(QUIET_SEEN, text="/var has 4 % left"))
 
     assert diagnose([waited(), state], attempt(), window_s=1800).label == "network/nccl_timeout"
     assert diagnose([logged("software/user_code"), state], attempt(), window_s=1800).label == "software/user_code"
+
+
+def test_a_warning_of_the_machine_is_no_consequence_of_a_fault():
+    warning = replace(
+        logged("resource/disk_full"), signature="check.fs_full", evidence=replace(QUIET_SEEN, text="full")
+    )
+
+    assert diagnose([xid79("n1", at=1_040.0), warning], attempt(), window_s=1800).symptom is None
+
+
+def test_a_fault_begins_at_its_own_device_and_not_at_anothers_warning():
+    worn = Fault("drive_health", "hardware/storage", "worn").seen(HOST, 1_010.0, "nvme0 is worn", device="nvme0")
+    broken = Fault("fs_read_only", "hardware/storage", "stopped", Disposition.INSPECT)
+
+    told_why = diagnose([worn, broken.seen(HOST, 1_050.0, "sda2", device="sda2")], attempt(), window_s=1800)
+
+    assert [each.evidence.text for each in told_why.chain] == ["sda2"]
+    assert told_why.confirmed

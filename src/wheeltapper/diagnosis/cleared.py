@@ -25,7 +25,7 @@ def by_place(told: Sequence[Finding]) -> Mapping[tuple[str | None, Label], Findi
 
 
 def as_rejected(told: Sequence[Finding]) -> list[Rejected]:
-    """Return, where ranks waited, one rejected answer per label that was cleared on every node that was sampled."""
+    """Return, where ranks waited, one rejected answer for each label that was cleared and is alleged by nobody."""
     if not any(each.label == WAITED for each in told):
         return []
     alleged = {each.label for each in told if each.role in {Role.ROOT, Role.SYMPTOM}}
@@ -42,4 +42,4 @@ def as_rejected(told: Sequence[Finding]) -> list[Rejected]:
 
 
 def _and_others(nodes: int) -> str:
-    return f" (and alike on {nodes - 1} other nodes)" if nodes > 1 else ""
+    return f" (likewise on {nodes - 1} other node{'s' if nodes > 2 else ''})" if nodes > 1 else ""

@@ -18,15 +18,17 @@ WAITS = frozenset({"resource/shared_fs_io"})
 FULL = "filesystem."
 """How the signatures of full file systems begin: looked at after the end, they say how things stood then."""
 
-LATE = frozenset(
-    {"resource/cpu_throttle", "resource/memory_bandwidth", "resource/pcie_bandwidth", "resource/shared_fs_io"}
-)
-"""What makes ranks late. Of all else that is true of a whole machine (a disk that is almost full, an odd version) jobs
-say themselves when they fail of it, and many run well in spite of it."""
-
 ENDING = "ending."
 """How the signature of a scheduler's word for the end begins; there is no line behind it."""
 
+LATE = frozenset(
+    {
+        "hardware/thermal", "hardware/power", "hardware/pcie", "hardware/nvlink", "hardware/nic",
+        "resource/cpu_throttle", "resource/memory_bandwidth", "resource/pcie_bandwidth", "resource/shared_fs_io",
+    }
+)  # fmt: skip
+"""What makes ranks late. Of all else that is true of a whole machine (a disk that is almost full, a drive that is worn,
+an odd version) jobs say themselves when they fail of it, and many run well in spite of it."""
 
 OF_THE_NODE = "contention.node."
 """How the signatures begin of what was counted on the whole machine while the job ran."""
@@ -81,9 +83,14 @@ def depth(finding: Finding) -> Depth:
     return Depth.EXCEPTION if finding.signature in EXCEPTIONS else Depth.LOG
 
 
+def is_node_wide(finding: Finding) -> bool:
+    """True for what is true of a whole machine and convicts nothing."""
+    return finding.signature.startswith(NODE_WIDE) and not finding.convicts
+
+
 def _on_node(finding: Finding) -> Depth:
     family = labels.family(finding.label)
-    if finding.signature.startswith(NODE_WIDE) and family not in {"hardware", "network"}:
+    if is_node_wide(finding) and family != "network":
         return Depth.HINT if finding.label in LATE else Depth.NONE
     if family in {"software", "network"} or finding.label in WAITS:
         return Depth.NODE

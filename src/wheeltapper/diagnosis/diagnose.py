@@ -13,7 +13,7 @@ from wheeltapper.attempt import Attempt
 from wheeltapper.diagnosis import cleared, silent, words
 from wheeltapper.diagnosis.admit import admit
 from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
-from wheeltapper.diagnosis.depth import Depth, depth, place, story
+from wheeltapper.diagnosis.depth import Depth, depth, is_node_wide, place, story
 from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
 from wheeltapper.diagnosis.places import with_nodes
@@ -122,6 +122,9 @@ def _raised(root: Finding, told: Sequence[Finding]) -> Finding:
 
 
 def _alike(one: Finding, other: Finding) -> bool:
+    """Return whether one may be a milder line of the other: a check that warns of another device is none."""
+    if one.evidence.source is Source.CHECK and one.fields.get("device") != other.fields.get("device"):
+        return False
     return one.evidence.source is other.evidence.source
 
 
@@ -155,6 +158,8 @@ def _loudest(told: Sequence[Finding], root: Finding | None) -> Finding | None:
 
 
 def _is_consequence(finding: Finding) -> bool:
+    if is_node_wide(finding):
+        return False  # nobody sees it when a job ends
     if finding.role is Role.ROOT:
         how_deep = depth(finding)
         return how_deep > Depth.MACHINE and how_deep is not Depth.EXCEPTION
