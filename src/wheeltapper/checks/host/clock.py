@@ -21,9 +21,9 @@ from wheeltapper.evidence import Finding
 LOOSE = Fault("clock", "software/config", "nobody keeps the node's clock right")
 OFF = Fault("clock", "software/config", "the node's clock is off")
 
-CHRONY = ("run/chrony/chronyd.pid", "run/chrony/chronyd.sock", "run/chronyd.pid")
-OTHERS = ("run/systemd/timesync", "run/ntpd.pid", "run/ntp.pid")
-"""What a daemon leaves while it runs."""
+CHRONY = ("chrony/chronyd.pid", "chrony/chronyd.sock", "chronyd.pid")
+OTHERS = ("systemd/timesync", "ntpd.pid", "ntp.pid")
+"""What a daemon leaves in ``/run`` while it runs."""
 
 ASK_S = 5.0
 
@@ -59,11 +59,11 @@ def read(host: Host) -> Clock:
         OSError: the daemon or the kernel does not answer.
         ValueError: the daemon's answer cannot be read.
     """
-    if any((host.root / place).exists() for place in CHRONY):
+    if any((host.run / place).exists() for place in CHRONY):
         chronyc = running.find(host, "chronyc")
         if chronyc is not None:
             return _chrony(running.run([str(chronyc), "-c", "-n", "tracking"], ASK_S))
-    if any((host.root / place).exists() for place in OTHERS):
+    if any((host.run / place).exists() for place in OTHERS):
         is_kept, offset_s = calls.kernel_clock()
         return Clock("the kernel", is_kept, offset_s)
     raise NotApplicable("no daemon keeps the clock")

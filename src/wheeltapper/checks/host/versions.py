@@ -74,7 +74,8 @@ def _cuda(told: str | None) -> str | None:
 
 def _nccl(host: Host) -> str | None:
     names = (path.name for folder in LIBRARIES for path in (host.root / folder).glob("libnccl.so.*"))
-    return max((found[1] for name in names if (found := _NCCL.search(name))), default=None)
+    installed = (found[1] for name in names if (found := _NCCL.search(name)))
+    return max(installed, key=lambda version: tuple(map(int, version.split("."))), default=None)
 
 
 def judge(readings: Sequence[Reading[Mapping[str, str]]], host: Host, limits: Limits) -> Iterator[Finding]:
