@@ -9,7 +9,7 @@ fails its own assessment. Drives of virtual machines mostly tell nothing, and ar
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,8 @@ def read(host: Host) -> Mapping[str, Drive]:
     return found
 
 
-def _asking(host: Host) -> Any:
+def _asking(host: Host) -> Callable[[str], Drive | None]:
+    """Return how a drive is asked by its name."""
     smartctl, nvme = running.find(host, "smartctl"), running.find(host, "nvme")
     if smartctl is not None:
         return lambda name: _smart(_json([smartctl, "--json", "--health", "--attributes", host.dev / name]))
