@@ -41,4 +41,6 @@ class Verdict:
         gpu = f" on GPU {first.evidence.gpu}" if first.evidence.gpu else ""
         more = f" and {len(self.findings) - 1} more" if len(self.findings) > 1 else ""
         detail = f" {first.detail}" if first.detail else ""
+        if not first.convicts:
+            return f"{self.node} is {self.state.value}: {first.label}{gpu}: {first.evidence.text}{more}"
         return f"{self.node} is {self.state.value}: {first.label}{detail}{gpu} ({first.disposition.value}){more}"

@@ -13,10 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from wheeltapper.checks import registry
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOOKS = CHECKOUT / "hooks"
 
 PATIENCE_S = 10.0
+
+OTHER_CHECKS = sorted(registry.shipped().keys() - {"gpu_count"})
+"""Off unless a test says otherwise: what the machine under the tests is like is not the tests' business."""
 
 LOST = "NVRM: Xid (PCI:{gpu}): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 
@@ -120,6 +125,7 @@ class Node:
             "agent": {"run_dir": str(self.run_dir), "state_dir": str(self.state_dir), "kmsg": str(self.kmsg_file)},
             "controller": {"address": "127.0.0.1:9", "key_file": str(self.folder / "key")},
             "policy": {"mode": "quarantine"},
+            "checks": {"off": OTHER_CHECKS},
         }
         for section, values in self.settings.items():
             sections.setdefault(section, {}).update(values)

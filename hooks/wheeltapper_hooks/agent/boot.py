@@ -1,4 +1,4 @@
-"""Which boot this is, how long ago it was, and when a kernel line was written."""
+"""Which machine and which boot this is, how long ago it was, and when a kernel line was written."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from wheeltapper.checks.model import Host
+from wheeltapper.config import Config
+
 
 def read_boot_id(procfs: Path) -> str:
     """Return the id that the kernel gave this boot; raise ``OSError`` when it cannot be read."""
     return (procfs / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def host_of(settings: Config, node: str, boot_id: str) -> Host:
+    """Return this machine as the checks look at it."""
+    agent = settings.agent
+    return Host(node, boot_id, settings.node, agent.sysfs, agent.procfs, agent.dev, agent.run, agent.root)
 
 
 def uptime() -> float:

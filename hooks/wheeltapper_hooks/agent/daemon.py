@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TextIO
 
 from wheeltapper import catalogue, codec, config
+from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
 from wheeltapper.wire import Answer, JobStay, LogReport
-from wheeltapper_hooks.agent.boot import read_boot_id, uptime
+from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
 from wheeltapper_hooks.agent.controller import Controller
 from wheeltapper_hooks.agent.hooks import Hooks
 from wheeltapper_hooks.agent.job_logs import LogReader
@@ -36,6 +37,9 @@ TIDY_S = 3600.0
 AGAIN_S = 1.0
 """How long a part of the agent that failed rests before it starts again."""
 
+FIRST_ROUND_S = 2.0
+"""How long the first verdict waits for the checks: a prolog waits as long for an agent that says nothing."""
+
 LOGS_S = 30.0
 """To read a job's logs: half of what the controller service waits for it, and a tail of 64 MB takes one or two."""
 
@@ -47,7 +51,7 @@ class Agent:
         """Put the parts together.
 
         Raises:
-            CatalogueError: a site's signature is wrong.
+            CatalogueError: a site's signature is wrong. ConfigError: a site's check, or a check's limit, is.
             OSError: the run directory cannot be made or has an agent already, or /proc does not say which boot this is.
         """
         self._given = given
@@ -57,25 +61,27 @@ class Agent:
         self._alone = _only_one(agent.run_dir / "agent.lock")
         boot_id = read_boot_id(agent.procfs)
         self.node = settings.node.name or socket.gethostname().partition(".")[0]
+        self._boot_id = boot_id
         self._catalogue = catalogue.load(settings.diagnosis.catalogue_dirs)
         self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
-        self.watch = Watch(settings, self.node, boot_id, self.store, self._catalogue)
+        chosen = choose(settings.checks)
+        self.watch = Watch(settings, host_of(settings, self.node, boot_id), chosen, self.store, self._catalogue)
         self._markers = Markers(agent.run_dir / "jobs")
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
         self._use(settings)
+        self.watch.write_settings()
 
     def _use(self, settings: Config) -> None:
-        self.config = self.watch.config = settings
+        self.config = settings
         self._controller.section = settings.controller
         node = SlurmNode(self.node, settings.slurm.conf)
         leave = LeaveTaker(
             self.watch.boot_id, settings.policy.mode, self._controller, node, self.store, self.watch.settle
         )
         self._hooks = Hooks(settings, self.watch, self._markers, self._outbox, leave)
-        self.watch.write_settings()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT; raise ``OSError`` when the socket cannot be had."""
@@ -84,9 +90,16 @@ class Agent:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self._server.start()
-        self.watch.refresh()
-        parts = (self.watch.follow, self.watch.refresh_for_ever, self._outbox.deliver_for_ever, self._tidy_for_ever)
+        parts = (
+            self.watch.runner.run_for_ever,
+            self.watch.follow,
+            self.watch.refresh_for_ever,
+            self._outbox.deliver_for_ever,
+            self._tidy_for_ever,
+        )
         tasks = [asyncio.create_task(_keep_going(part)) for part in parts]
+        await self.watch.runner.first_round(FIRST_ROUND_S)
+        self.watch.refresh()
         log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
         await self._stop.wait()
         for task in tasks:
@@ -102,6 +115,7 @@ class Agent:
         """Read the configuration again; a broken one changes nothing. New paths count from the next start on."""
         try:
             settings = config.load(self._given)
+            chosen = choose(settings.checks)
         except ConfigError as error:
             log.error("The old configuration stays in force: %s.", error)
             return
@@ -114,6 +128,7 @@ class Agent:
         node = settings.node.model_copy(update={"name": self.config.node.name})
         kept = {"agent": self.config.agent, "diagnosis": self.config.diagnosis, "node": node}
         self._use(settings.model_copy(update=kept))
+        self.watch.use(self.config, host_of(self.config, self.node, self._boot_id), chosen)
         log.info("The configuration was read again; the mode is %s.", self.config.policy.mode.value)
 
     async def answer(self, verb: str, environment: Mapping[str, str], wait: Callable[[float], None]) -> tuple[int, str]:
@@ -130,10 +145,11 @@ class Agent:
             "verdict": codec.dump(verdict),
             "sentence": str(verdict),
             "mode": self.config.policy.mode.value,
-            "kernel_sequence": self.watch.cursor,
+            "kernel_sequence": self.watch.kernel.cursor,
             "undelivered": len(self._outbox),
             "controller": self._controller.said,
             "trouble": self.store.trouble,
+            "checks": codec.dump(self.watch.runner.tally.total()),
         }
 
     async def _read_logs(self, stay: JobStay, asked: Answer) -> LogReport:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from wheeltapper.checks.open_faults import NEW_AFTER_S, open_faults
-from wheeltapper.evidence import Finding, Role
+from wheeltapper.checks.outcome import Outcome, Result, warns
+from wheeltapper.evidence import Finding, Role, Source
 from wheeltapper.recovery import ADVICE, PROBE
 from wheeltapper.verdict import State
+
+FORGIVEN = "a person put it back to work"
 
 
 def settling_key(finding: Finding) -> str:
@@ -19,17 +23,28 @@ def judge(findings: Iterable[Finding], settled: frozenset[str], blind: str) -> t
     """Return the state that *findings*, all of this boot, put the node into, those that speak for it, and a note.
 
     ``fail`` with an open fault, ``unknown`` when *blind* says why we could not look, ``warn`` when a person has
-    *settled* every open fault, else ``ok``.
+    *settled* every open fault or a check has found something that convicts nobody, else ``ok``.
     """
-    faults = open_faults(findings)
+    known = list(findings)
+    faults = open_faults(known)
     unsettled = tuple(each for each in faults if settling_key(each) not in settled)
     if unsettled:
         return State.FAIL, unsettled, ""
     if blind:
         return State.UNKNOWN, (), blind
+    warnings = tuple(each for each in known if each.evidence.source is Source.CHECK and warns(each))
     if faults:
-        return State.WARN, faults, "a person put it back to work"
-    return State.OK, (), ""
+        return State.WARN, (*faults, *warnings), FORGIVEN
+    return (State.WARN, warnings, "") if warnings else (State.OK, (), "")
+
+
+def forgiven(outcome: Outcome, settled: frozenset[str]) -> Outcome:
+    """Return *outcome*, a warning when it fails on nothing but what a person has *settled*."""
+    if outcome.result is not Result.FAIL:
+        return outcome
+    if any(each.convicts and settling_key(each) not in settled for each in outcome.findings):
+        return outcome
+    return replace(outcome, result=Result.WARN, reason=f"{FORGIVEN}: {outcome.reason}")
 
 
 def still_telling(known: list[Finding]) -> list[Finding]:

@@ -7,6 +7,7 @@ Here a child is done when it closes its output, and is reaped by polling.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import pwd
 import signal
@@ -20,6 +21,15 @@ REAP_S = 1.0
 """How long an ended or killed child is waited for. One that hangs in a dead file system is left behind."""
 
 _left_behind: list[int] = []
+
+
+class LeftBehind(TimeoutError):  # noqa: N818 - it says what became of the child
+    """A child hangs in the kernel: it was killed and has not died. ``pid`` is its process id."""
+
+    def __init__(self, writer: str, pid: int) -> None:
+        """Say that *writer*, the process *pid*, is left behind."""
+        super().__init__(f"{writer} (process {pid}) hangs and cannot be killed")
+        self.pid = pid
 
 
 async def run_command(command: Sequence[str], environment: Mapping[str, str], deadline: float) -> tuple[int, str]:
@@ -57,9 +67,10 @@ async def run_command(command: Sequence[str], environment: Mapping[str, str], de
 
 
 async def in_child(work: Callable[[], bytes], deadline: float) -> bytes:
-    """Return what *work* returns in a forked child, which is killed after *deadline* seconds.
+    """Return what *work* returns in a forked child, which is killed, with all it started, after *deadline* seconds.
 
     Raises:
+        LeftBehind: it did not end in time, and cannot be killed.
         OSError: the child failed, or did not end in time.
     """
     output, its_output = os.pipe()
@@ -67,16 +78,30 @@ async def in_child(work: Callable[[], bytes], deadline: float) -> bytes:
     if child == 0:
         _work_and_exit(work, its_output)
     os.close(its_output)
+    with contextlib.suppress(OSError):  # it may have done so itself
+        os.setpgid(child, child)
     try:
         result = await _read_all(output, deadline, "the child")
-    except (TimeoutError, asyncio.CancelledError):
-        os.kill(child, signal.SIGKILL)
-        raise
-    finally:
+    except asyncio.CancelledError:
+        os.killpg(child, signal.SIGKILL)
         await _reap(child)
+        raise
+    except TimeoutError as error:
+        os.killpg(child, signal.SIGKILL)
+        if await _reap(child) is None:
+            raise LeftBehind("the child", child) from error
+        raise
+    if await _reap(child) is None:
+        raise LeftBehind("the child", child)
     if not result:
         raise ChildProcessError("the child failed")
     return result
+
+
+def is_left_behind(pid: int) -> bool:
+    """True while the child *pid*, which could not be killed, still lives."""
+    _look_back()
+    return pid in _left_behind
 
 
 def become(uid: int, gid: int) -> None:
@@ -101,6 +126,7 @@ def _work_and_exit(work: Callable[[], bytes], output: int) -> None:
     """Run in the child: let go of all that was the parent's, and never return into its event loop."""
     status = 1
     try:
+        os.setpgid(0, 0)
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -131,7 +157,7 @@ async def _read_all(fd: int, deadline: float, writer: str) -> bytes:
 
 async def _reap(child: int) -> int | None:
     """Return the exit status of *child* (negative: the signal that ended it); None when it will not die."""
-    _left_behind[:] = [each for each in _left_behind if not _ended(each)]
+    _look_back()
     for _ in range(int(REAP_S / POLL_S)):
         ended = _ended(child)
         if ended:
@@ -140,6 +166,10 @@ async def _reap(child: int) -> int | None:
     os.kill(child, signal.SIGKILL)
     _left_behind.append(child)
     return None
+
+
+def _look_back() -> None:
+    _left_behind[:] = [each for each in _left_behind if not _ended(each)]
 
 
 def _ended(child: int) -> tuple[int, int] | None:

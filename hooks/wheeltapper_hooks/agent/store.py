@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from wheeltapper import codec
 from wheeltapper.evidence import Finding
+from wheeltapper_hooks.agent.standing import place
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ CREATE TABLE IF NOT EXISTS finding (
     key TEXT, signature TEXT, boot_id TEXT, at REAL, convicts INTEGER, body TEXT, PRIMARY KEY (key, signature));
 CREATE INDEX IF NOT EXISTS finding_at ON finding (boot_id, at);
 CREATE TABLE IF NOT EXISTS cursor (boot_id TEXT PRIMARY KEY, sequence INTEGER);
+CREATE TABLE IF NOT EXISTS standing (boot_id TEXT, number INTEGER, body TEXT, PRIMARY KEY (boot_id, number));
 CREATE TABLE IF NOT EXISTS mark (kind TEXT, key TEXT, at REAL, PRIMARY KEY (kind, key));
 CREATE TABLE IF NOT EXISTS outbox (id INTEGER PRIMARY KEY AUTOINCREMENT, body TEXT);
 """
@@ -89,7 +91,7 @@ class Store:
     def add(self, findings: Iterable[Finding], sequence: int | None = None) -> None:
         """Keep *findings*, and with them the place in the kernel log up to which they were looked for."""
         rows = [
-            (each.key, each.signature, self._boot_id, each.evidence.at, each.convicts, codec.dumps(each))
+            (_key(each), each.signature, self._boot_id, each.evidence.at, each.convicts, codec.dumps(each))
             for each in findings
         ]
 
@@ -106,6 +108,21 @@ class Store:
             )
 
         self._try(work)
+
+    def keep_standing(self, findings: Iterable[Finding]) -> None:
+        """Remember which findings of the checks stand, in the place of those that stood before."""
+        rows = [(self._boot_id, number, codec.dumps(each)) for number, each in enumerate(findings)]
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM standing")
+            db.executemany("INSERT INTO standing VALUES (?, ?, ?)", rows)
+
+        self._try(work)
+
+    def standing(self) -> list[Finding]:
+        """Return the findings of the checks that stood last, of this boot."""
+        rows = self._fetch("SELECT body FROM standing WHERE boot_id = ? ORDER BY number", self._boot_id)
+        return [codec.loads(Finding, body) for (body,) in rows]
 
     def cursor(self) -> int:
         """Return the sequence number of the last kernel line of this boot that was looked at; -1 when none was."""
@@ -168,9 +185,13 @@ class Store:
         return time.time() - self._days * 86_400
 
 
+def _key(finding: Finding) -> str:
+    return finding.key if finding.evidence.sequence is not None else place(finding)
+
+
 def _rescue(old: sqlite3.Connection, new: sqlite3.Connection) -> None:
     """Carry over what the failing file can still be read for."""
-    for table, columns in (("finding", 6), ("cursor", 2), ("mark", 3), ("outbox", 2)):
+    for table, columns in (("finding", 6), ("cursor", 2), ("standing", 3), ("mark", 3), ("outbox", 2)):
         try:
             rows = old.execute(f"SELECT * FROM {table}").fetchall()  # noqa: S608 - the names stand above
         except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""Looks at the node and keeps its verdict: follows the kernel log, counts the GPUs, judges, writes the verdict file."""
+"""Keeps the node's verdict: joins what the kernel log says with what the checks say, and writes the verdict file."""
 
 from __future__ import annotations
 
@@ -6,192 +6,140 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from wheeltapper import kmsg
 from wheeltapper.catalogue import Catalogue
-from wheeltapper.checks.gpu import count as gpu_count
-from wheeltapper.checks.model import Host, NoLimits, NotApplicable, Reading
+from wheeltapper.checks.model import Host
+from wheeltapper.checks.outcome import Outcome, concluded
+from wheeltapper.checks.registry import Chosen
 from wheeltapper.config import Config
-from wheeltapper.evidence import Finding
-from wheeltapper.scan import scan_kernel
+from wheeltapper.evidence import Finding, Role, Source
 from wheeltapper.verdict import Verdict
 from wheeltapper_hooks.agent import files
-from wheeltapper_hooks.agent.boot import KernelClock, uptime
-from wheeltapper_hooks.agent.judge import judge, settling_key, still_telling
-from wheeltapper_hooks.agent.kernel_log import KernelLog
+from wheeltapper_hooks.agent.boot import uptime
+from wheeltapper_hooks.agent.judge import forgiven, judge, settling_key
+from wheeltapper_hooks.agent.kernel_watch import KNOWN_MAX, KernelWatch, Remembered
+from wheeltapper_hooks.agent.runner import Runner
+from wheeltapper_hooks.agent.standing import places
 from wheeltapper_hooks.agent.store import Store
 
 log = logging.getLogger(__name__)
 
-POLL_S = 0.05
-"""How often a plain file is looked at; the device wakes us itself."""
-
-REOPEN_S = 1.0
-"""How often a kernel log that could not be opened is tried again."""
-
-KNOWN_MAX = 4_000
-"""Findings of this boot kept at hand for judging; beyond it, those that no longer matter are let go."""
+KERNEL_LOG = "kernel_log"
+"""What the kernel log is called among the checks."""
 
 
 class Watch:
     """What this node is known to suffer from, and the verdict on it."""
 
-    def __init__(self, config: Config, node: str, boot_id: str, store: Store, catalogue: Catalogue) -> None:
+    def __init__(
+        self, config: Config, host: Host, chosen: Sequence[Chosen], store: Store, catalogue: Catalogue
+    ) -> None:
         self.config = config
-        self.node = node
-        self.boot_id = boot_id
-        self.cursor = store.cursor()
+        self.node = host.node
+        self.boot_id = host.boot_id
         self._store = store
-        self._catalogue = catalogue
         self._settled = store.marked("settled")
-        self._clock = KernelClock()
-        self._log: KernelLog | None = None
-        self._caught_up = False
-        self._blind = {"kernel log": "the kernel log was not read yet"}
-        known = store.since(0.0, KNOWN_MAX)
-        self._known = [each for each in known if each.signature != gpu_count.CHECK.signature]
-        self._lost = tuple(each for each in known if each.signature == gpu_count.CHECK.signature)[-1:]
+        known = [each for each in store.since(0.0, KNOWN_MAX) if each.evidence.source is Source.KERNEL]
+        remembered = Remembered(known, store.cursor())
+        self.kernel = KernelWatch(config.agent.kmsg, host.node, host.boot_id, catalogue, store.add, remembered)
+        self.runner = Runner(chosen, host, self._checks_changed)
+        self.runner.restore(store.standing())
         self._unwritable = ""
-        self._changed = False
         self.verdict = self._judge()
+
+    def use(self, config: Config, host: Host, chosen: Sequence[Chosen]) -> None:
+        """Go on under another configuration."""
+        self.config = config
+        self.runner.use(chosen, host)
+        self.write_settings()
 
     async def follow(self) -> None:
         """Look whenever the kernel log grows, for ever."""
         while True:
             self.look()
-            if self._log is None:
-                await asyncio.sleep(REOPEN_S)
-            else:
-                await _until_it_may_have_grown(self._log)
+            await self.kernel.until_it_may_have_grown()
 
     async def refresh_for_ever(self) -> None:
-        """Count the GPUs and renew the verdict before a third of its life is over, for ever."""
+        """Renew the verdict before a third of its life is over, for ever."""
         while True:
             self.refresh()
             await asyncio.sleep(self.config.agent.verdict_valid_s / 3)
 
     def look(self) -> Verdict:
         """Read what the kernel has written since, and return the verdict; the verdict file follows a change at once."""
-        source = self._log or self._open()
-        while source is not None and not self._take_lines(source):
-            pass
-        self._publish(always=False)
+        if self.kernel.look():
+            self._publish()
         return self.verdict
 
     def refresh(self) -> None:
-        """Look at everything, and renew the verdict file."""
-        self._count_gpus()
-        self.look()
-        self._publish(always=True)
+        """Look at the kernel log, and renew the verdict file."""
+        self.kernel.look()
+        self._publish()
+
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """Return what the kernel log and each check say now."""
+        _, faults, _ = judge(self.kernel.known, frozenset(), "")
+        kernel = concluded(KERNEL_LOG, faults, trouble=self.kernel.blind, age_s=0.0)
+        return tuple(forgiven(each, self._settled) for each in (kernel, *self.runner.outcomes()))
 
     def settle(self, findings: Iterable[Finding]) -> None:
         """A person has put the node back to work in spite of *findings*: they count no more."""
         self._store.mark("settled", [settling_key(each) for each in findings])
         self._settled = self._store.marked("settled")
-        self._publish(always=True)
+        self._publish()
         self.write_settings()
 
     def since(self, at: float, limit: int) -> list[Finding]:
-        """Return the findings of this boot from *at* on, the oldest first."""
-        return self._store.since(at, limit)
+        """Return the findings of this boot from *at* on, the oldest first, and what checks have warned of since before.
+
+        What stood before a job came did not begin its end: it is a witness, and no root.
+        """
+        older = [each for each in self.runner.standing if not each.convicts and (each.evidence.at or 0.0) < at]
+        now = time.time()
+        witnesses = [
+            replace(each, role=Role.CONFIRM, evidence=replace(each.evidence, at=now)) for each in older[:limit]
+        ]
+        return [*self._store.since(at, limit - len(witnesses)), *witnesses]
 
     def write_settings(self) -> None:
         """Leave what hooks must know when we do not answer."""
         settled = frozenset(
             each.evidence.sequence
-            for each in self._known
+            for each in self.kernel.known
             if each.evidence.sequence is not None and settling_key(each) in self._settled
         )
-        text = files.render_settings(self.config, self.node, self.boot_id, settled)
-        self._write("settings", text)
+        self._write("settings", files.render_settings(self.config, self.node, self.boot_id, settled))
 
     def close(self) -> None:
         """Remember the place in the kernel log, and take the verdict away: nobody stands behind it from now on."""
-        self._store.add((), self.cursor)
+        self.kernel.close()
         self._remove_verdict()
-        if self._log is not None:
-            self._log.close()
 
-    def _open(self) -> KernelLog | None:
-        try:
-            self._log = KernelLog(self.config.agent.kmsg)
-        except OSError as error:
-            self._go_blind("kernel log", f"the kernel log cannot be read: {error}")
-        return self._log
-
-    def _take_lines(self, source: KernelLog) -> bool:
-        """Take up what *source* holds; return whether there is nothing more for now."""
-        try:
-            lines, drained = source.read()
-        except OSError as error:
-            self._go_blind("kernel log", f"the kernel log cannot be read: {error}")
-            source.close()
-            self._log = None
-            return True
-        found: list[Finding] = []
-        for record in filter(None, map(kmsg.parse_record, lines)):
-            if not self._caught_up and record.sequence <= self.cursor:
-                continue
-            self.cursor = record.sequence
-            found += scan_kernel(
-                record, self._catalogue, node=self.node, boot_id=self.boot_id, at=self._clock.wall(record.usec)
-            )
-        if found:
-            self._keep(found)
-        if drained:
-            self._caught_up = True
-            self._clock.looked()
-            self._see_again("kernel log")
-        return drained
-
-    def _keep(self, found: list[Finding]) -> None:
-        for each in found:
-            log.info("The kernel log shows %s: %s", each.signature, each.evidence.text)
-        self._store.add(found, self.cursor)
-        self._known += found
-        self._changed = True
-        if len(self._known) > KNOWN_MAX:
-            self._known = still_telling(self._known)
-
-    def _count_gpus(self) -> None:
-        agent = self.config.agent
-        host = Host(self.node, self.boot_id, self.config.node, agent.sysfs, agent.procfs, agent.dev, agent.run)
-        try:
-            present = Reading(time.time(), gpu_count.PROBE.read(host))
-        except NotApplicable:
-            self._lost = ()
-            return
-        except OSError as error:
-            self._go_blind("PCI", f"PCI devices cannot be listed: {error}")
-            return
-        self._see_again("PCI")
-        lost = tuple(gpu_count.judge((present,), host, NoLimits()))
-        if [settling_key(each) for each in lost] != [settling_key(each) for each in self._lost]:
-            self._lost = lost
-            self._store.add(lost)
-
-    def _go_blind(self, where: str, why: str) -> None:
-        if self._blind.get(where) != why:
-            log.error("The node cannot be judged in full, because %s.", why)
-            self._blind[where] = why
-            self._changed = True
-
-    def _see_again(self, where: str) -> None:
-        if self._blind.pop(where, None):
-            self._changed = True
+    def _checks_changed(self, began: Sequence[Finding], ended: Sequence[Finding]) -> None:
+        for each in began:
+            log.warning("A check found %s: %s", each.signature, each.evidence.text)
+        for each in ended:
+            log.info("A check finds no more %s: %s", each.signature, each.evidence.text)
+        if began or ended:
+            now = time.time()
+            # A warning is kept with the time until which it stood, a fault with the time at which it began.
+            over = [replace(each, evidence=replace(each.evidence, at=now)) for each in ended if not each.convicts]
+            self._store.add([*began, *over])
+            self._store.keep_standing(self.runner.standing)
+        self._publish()
 
     def _judge(self) -> Verdict:
-        state, findings, note = judge([*self._known, *self._lost], self._settled, "; ".join(self._blind.values()))
+        blind = "; ".join(filter(None, (self.kernel.blind, *self.runner.blind)))
+        standing = self.runner.standing
+        state, findings, note = judge([*self.kernel.known, *standing], self._settled, blind)
         valid_for = self.config.agent.verdict_valid_s
         return Verdict(self.node, state, time.time(), valid_for, self.boot_id, findings, note)
 
-    def _publish(self, *, always: bool) -> None:
-        if not self._changed and not always:
-            return
-        self._changed = False
+    def _publish(self) -> None:
         before, self.verdict = self.verdict, self._judge()
-        if (before.state, before.findings) != (self.verdict.state, self.verdict.findings):
+        if (before.state, places(before)) != (self.verdict.state, places(self.verdict)):
             log.warning("The verdict was %s; now %s.", before.state.value, self.verdict)
         if not self._write("verdict", files.render_verdict(self.verdict, uptime())):
             self._remove_verdict()
@@ -212,16 +160,3 @@ class Watch:
             return False
         self._unwritable = ""
         return True
-
-
-async def _until_it_may_have_grown(source: KernelLog) -> None:
-    if not source.is_device:
-        await asyncio.sleep(POLL_S)
-        return
-    loop = asyncio.get_running_loop()
-    grown = asyncio.Event()
-    loop.add_reader(source.fd, grown.set)
-    try:
-        await grown.wait()
-    finally:
-        loop.remove_reader(source.fd)

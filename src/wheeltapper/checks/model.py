@@ -135,3 +135,8 @@ class Fault:
             self.summary,
             fields,
         )
+
+    @property
+    def convicts(self) -> bool:
+        """True when a finding of it takes the node out."""
+        return self.role is Role.ROOT and self.disposition.convicts and self.label.startswith("hardware/")

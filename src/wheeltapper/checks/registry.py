@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from wheeltapper.checks import gpu, host, network, programs
-from wheeltapper.checks.model import Check
+from wheeltapper.checks.model import Check, Fault
 from wheeltapper.config import ChecksSection, Section, explain
 from wheeltapper.errors import ConfigError
 
@@ -27,6 +27,8 @@ class Chosen:
     limits: Section
     about: str
     """The docstring of the check's module."""
+    may_convict: bool = True
+    """A fault that the check knows takes the node out: when it cannot look, the node's verdict is unknown."""
 
 
 def shipped() -> dict[str, ModuleType]:
@@ -55,8 +57,13 @@ def choose(section: ChecksSection) -> tuple[Chosen, ...]:
         check: Check[Any] = module.CHECK
         limits = _limits(check, section.limits.get(name, {}))
         if name not in section.off:
-            chosen.append(Chosen(check, limits, module.__doc__ or ""))
+            chosen.append(Chosen(check, limits, module.__doc__ or "", may_convict=_may_convict(module)))
     return tuple(chosen)
+
+
+def _may_convict(module: ModuleType) -> bool:
+    """Return whether one of the faults that *module* names takes a node out."""
+    return any(isinstance(each, Fault) and each.convicts for each in vars(module).values())
 
 
 def _limits(check: Check[Any], values: Mapping[str, object]) -> Section:
