@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm compiler demo test unit pythons lint types contracts format wheel-test bench build clean
+.PHONY: help install slurm compiler demo test unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ types: $(READY) ## mypy, strict
 
 contracts: $(READY) ## which room may import what
 	$(BIN)/lint-imports --cache-dir build/import-linter
+
+docs: $(READY) ## write docs/checks from the checks themselves
+	$(BIN)/python -m tests.pages
 
 wheel-test: $(READY) ## build the wheel and try it with the sources out of reach
 	$(BIN)/python -m tests.wheel

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,33 +57,16 @@ def status(
     """Say how this node is. Exit code 1: its verdict is fail; 2: the agent does not answer."""
     from wheeltapper.config import load
     from wheeltapper.errors import WheeltapperError
+    from wheeltapper_hooks.agent.asking import ask_agent
 
     try:
-        said = ask_status(load(config).agent.run_dir / "agent.sock")
+        said = ask_agent(load(config).agent.run_dir, "status", STATUS_S)
     except (WheeltapperError, OSError, ValueError) as error:
         typer.echo(f"wheeltapper agent: it does not answer: {error}", err=True)
         raise typer.Exit(TROUBLE) from error
     typer.echo(json.dumps(said) if as_json else sentences(said))
     if said["verdict"]["state"] == "fail":
         raise typer.Exit(FAILED_NODE)
-
-
-def ask_status(path: Path) -> dict[str, Any]:
-    """Return what the agent behind the socket at *path* says of itself.
-
-    Raises:
-        OSError: it is not there or does not answer. ValueError: what it says is no status.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(STATUS_S)
-        connection.connect(str(path))
-        connection.sendall(b"status\n\n")
-        with connection.makefile("rb") as answer:
-            _code, _, text = answer.readline().decode().partition(" ")
-    said = json.loads(text)
-    if not isinstance(said, dict):
-        raise ValueError("the answer is no status")  # noqa: TRY004 - a peer's fault, not a caller's
-    return said
 
 
 def sentences(said: dict[str, Any]) -> str:

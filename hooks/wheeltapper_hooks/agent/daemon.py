@@ -17,6 +17,7 @@ from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
 from wheeltapper.wire import Answer, JobStay, LogReport
+from wheeltapper_hooks.agent import preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
 from wheeltapper_hooks.agent.controller import Controller
 from wheeltapper_hooks.agent.hooks import Hooks
@@ -135,6 +136,10 @@ class Agent:
         """Return the answer to a client; raise ``ValueError`` for a verb that is none."""
         if verb == "status":
             return 0, json.dumps(self.status())
+        if verb == "preflight":
+            wait(preflight.LOOK_S)
+            gpus = [each for each in environment.get("GPUS", "").split(",") if each]
+            return 0, codec.dumps(await preflight.from_watch(self.watch, gpus))
         return await self._hooks.answer(verb, environment, wait)
 
     def status(self) -> dict[str, object]:

@@ -11,23 +11,21 @@ from dataclasses import replace
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.checks.model import Host
-from wheeltapper.checks.outcome import Outcome, concluded
+from wheeltapper.checks.outcome import Outcome
 from wheeltapper.checks.registry import Chosen
 from wheeltapper.config import Config
 from wheeltapper.evidence import Finding, Role, Source
 from wheeltapper.verdict import Verdict
 from wheeltapper_hooks.agent import files
 from wheeltapper_hooks.agent.boot import uptime
-from wheeltapper_hooks.agent.judge import forgiven, judge, settling_key
+from wheeltapper_hooks.agent.judge import settling_key
 from wheeltapper_hooks.agent.kernel_watch import KNOWN_MAX, KernelWatch, Remembered
 from wheeltapper_hooks.agent.runner import Runner
 from wheeltapper_hooks.agent.standing import places
 from wheeltapper_hooks.agent.store import Store
+from wheeltapper_hooks.agent.view import outcomes_of, verdict_of
 
 log = logging.getLogger(__name__)
-
-KERNEL_LOG = "kernel_log"
-"""What the kernel log is called among the checks."""
 
 
 class Watch:
@@ -39,6 +37,7 @@ class Watch:
         self.config = config
         self.node = host.node
         self.boot_id = host.boot_id
+        self._host = host
         self._store = store
         self._settled = store.marked("settled")
         known = [each for each in store.since(0.0, KNOWN_MAX) if each.evidence.source is Source.KERNEL]
@@ -51,7 +50,7 @@ class Watch:
 
     def use(self, config: Config, host: Host, chosen: Sequence[Chosen]) -> None:
         """Go on under another configuration."""
-        self.config = config
+        self.config, self._host = config, host
         self.runner.use(chosen, host)
         self.write_settings()
 
@@ -80,9 +79,7 @@ class Watch:
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return what the kernel log and each check say now."""
-        _, faults, _ = judge(self.kernel.known, frozenset(), "")
-        kernel = concluded(KERNEL_LOG, faults, trouble=self.kernel.blind, age_s=0.0)
-        return tuple(forgiven(each, self._settled) for each in (kernel, *self.runner.outcomes()))
+        return outcomes_of(self.kernel, self.runner, self._settled)
 
     def settle(self, findings: Iterable[Finding]) -> None:
         """A person has put the node back to work in spite of *findings*: they count no more."""
@@ -131,11 +128,7 @@ class Watch:
         self._publish()
 
     def _judge(self) -> Verdict:
-        blind = "; ".join(filter(None, (self.kernel.blind, *self.runner.blind)))
-        standing = self.runner.standing
-        state, findings, note = judge([*self.kernel.known, *standing], self._settled, blind)
-        valid_for = self.config.agent.verdict_valid_s
-        return Verdict(self.node, state, time.time(), valid_for, self.boot_id, findings, note)
+        return verdict_of(self._host, self.kernel, self.runner, self._settled, self.config.agent.verdict_valid_s)
 
     def _publish(self) -> None:
         before, self.verdict = self.verdict, self._judge()

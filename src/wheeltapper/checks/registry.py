@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from wheeltapper.checks import gpu, host, network, programs
 from wheeltapper.checks.model import Check, Fault
-from wheeltapper.config import ChecksSection, Section, explain
+from wheeltapper.config import ChecksSection, Config, Section, explain
 from wheeltapper.errors import ConfigError
 
 
@@ -59,6 +59,17 @@ def choose(section: ChecksSection) -> tuple[Chosen, ...]:
         if name not in section.off:
             chosen.append(Chosen(check, limits, module.__doc__ or "", may_convict=_may_convict(module)))
     return tuple(chosen)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of the configuration, with the limits of each check that comes with Wheeltapper."""
+    whole = Config.model_json_schema()
+    told = whole["$defs"]["ChecksSection"]["properties"]["limits"]["properties"] = {}
+    for name, module in shipped().items():
+        limits = module.CHECK.limits.model_json_schema()
+        whole["$defs"] |= limits.pop("$defs", {})
+        told[name] = limits
+    return whole
 
 
 def _may_convict(module: ModuleType) -> bool:

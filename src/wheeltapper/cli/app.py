@@ -32,9 +32,9 @@ class _Commands(TyperGroup):
         room = None if own else next((room for room in _rooms() if room.name == cmd_name), None)
         if room is None:
             return own
-        group = typer.main.get_group(room.load())
-        group.name = room.name
-        return group
+        command = typer.main.get_command(room.load())
+        command.name = room.name
+        return command
 
 
 def _rooms() -> list[EntryPoint]:

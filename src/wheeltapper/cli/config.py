@@ -17,11 +17,12 @@ app = typer.Typer(help="Check, show and describe the configuration.", no_args_is
 def check(
     file: Annotated[Path | None, typer.Argument(help="The file to check; else the one that would be used.")] = None,
 ) -> None:
-    """Say whether a configuration file is right; exit code 2 and the wrong keys when it is not."""
+    """Say whether a configuration file is right, limits and files of checks included; exit code 2 when it is not."""
     from wheeltapper import config
+    from wheeltapper.checks.registry import choose
 
     with told("config check"):
-        config.load(file)
+        choose(config.load(file).checks)
     typer.echo(f"{config.path(file)} is right" if config.path(file).exists() else "no file; every default applies")
 
 
@@ -36,7 +37,7 @@ def show(given: ConfigOption = None) -> None:
 
 @app.command()
 def schema() -> None:
-    """Print the configuration's JSON Schema."""
-    from wheeltapper import config
+    """Print the configuration's JSON Schema, with the limits of every check."""
+    from wheeltapper.checks.registry import schema
 
-    typer.echo(json.dumps(config.Config.model_json_schema(), indent=2))
+    typer.echo(json.dumps(schema(), indent=2))
