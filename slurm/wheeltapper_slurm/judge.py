@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
 from wheeltapper.config import Config
+from wheeltapper.diagnosis import drift
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.diagnosis.kept_off import kept_off
 from wheeltapper.diagnosis.model import Diagnosis
@@ -36,6 +37,7 @@ def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagno
         return kept_off(leave.findings)
     findings = [finding for report in gathered.reports for finding in report.findings]
     findings += [finding for log in gathered.logs for finding in log.findings]
+    findings += drift.between({report.node: report.versions for report in gathered.reports})
     gpus = {report.node: report.stay.gpus for report in gathered.reports}
     diagnosis = diagnose(findings, attempt, window_s=config.diagnosis.window_s, job_gpus=gpus)
     unread = [file for log in gathered.logs for file in log.unreadable]

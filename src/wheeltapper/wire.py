@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -48,12 +48,16 @@ class JobStay:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A node's evidence for one attempt, sent from its epilog. Sent again until it is answered."""
+    """A node's evidence for one attempt, sent from its epilog. Sent again until it is answered.
+
+    ``versions`` are those of what all nodes of a job must agree on, by name; see :mod:`wheeltapper.versions`.
+    """
 
     node: str
     boot_id: str
     stay: JobStay
     findings: tuple[Finding, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
     kind: Literal["report"] = "report"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.integration.node import OTHER_CHECKS, Node, until
 from tests.integration.site_check import SiteCheck
+from wheeltapper.wire import Report
+from wheeltapper_hooks.agent.markers import parse_marker
 
 
 def with_check(node: Node, **options) -> SiteCheck:
@@ -199,3 +202,30 @@ def test_fewer_gpus_on_the_bus_than_expected_fail_the_node(node: Node):
 
     assert node.hook("prolog").returncode == 1
     assert node.slurm.reason.startswith("wheeltapper: hardware/gpu_lost expected=2 found=1 gpu=0000:86:00 job=7 at=")
+
+
+def report_of(service) -> Report:
+    (report,) = service.heard(Report)
+    return report
+
+
+def test_a_jobs_report_holds_the_versions_of_its_node(node: Node, serve):
+    service = serve()
+    node.start()
+    node.hook("epilog")
+
+    assert report_of(service).versions["kernel"] == Path("/proc/sys/kernel/osrelease").read_text().strip()
+
+
+@pytest.mark.parametrize(("began_in_s", "role"), [(0, "root"), (90, "confirm")])
+def test_what_a_check_warned_of_before_a_job_came_is_only_a_witness_in_its_report(node: Node, serve, began_in_s, role):
+    """A report reaches back to a minute before the stay; a stay that begins later makes the warning older than that."""
+    with_check(node).tell("worn 90")
+    service = serve()
+    node.start()
+    node.hook("prolog")
+    began = parse_marker(node.marker("7").read_text())
+    node.marker("7").write_text(str(replace(began, uptime=began.uptime + began_in_s)))
+    node.hook("epilog")
+
+    assert {each.signature: each.role.value for each in report_of(service).findings} == {"check.wheel": role}

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.unit.make import BOOT
-from wheeltapper.checks.model import Check, Fault, Host, NoLimits, Probe
+from wheeltapper.checks.model import Check, Context, Fault, Host, NoLimits, Probe
 from wheeltapper.checks.outcome import Result
 from wheeltapper.checks.registry import Chosen
 from wheeltapper_hooks.agent import probing, processes
 from wheeltapper_hooks.agent.probing import ProbeRun
+from wheeltapper_hooks.agent.runner import Runner
 from wheeltapper_hooks.agent.tally import Tally
 
 HOST = Host("n1", BOOT)
@@ -169,3 +170,19 @@ def test_the_age_of_a_reading_is_told(clocks):
 
     assert run.outcome(run.judges[0]).age_s == 12.0
     assert time.monotonic() == clocks.mono
+
+
+def test_who_asks_with_little_time_waits_for_nothing_that_may_hang():
+    quick, slow = [], []
+
+    def judges(name, seen, **options):
+        probe = Probe(name, lambda _host: seen.append(1), every_s=0.001, **options)
+        return Chosen(Check(name, probe, lambda *_: ()), NoLimits(), "")
+
+    async def ask():
+        runner = Runner([judges("quick", quick), judges("slow", slow, may_hang=True)], HOST, lambda *_: None)
+        await runner.freshen(1.0, Context.PREFLIGHT)
+
+    asyncio.run(ask())
+
+    assert (quick, slow) == ([1], [])

@@ -11,14 +11,17 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from wheeltapper import versions
+from wheeltapper.checks.model import Context
 from wheeltapper.config import Config
 from wheeltapper.verdict import State
 from wheeltapper.wire import JobStay, Report
 from wheeltapper_hooks.agent.boot import uptime
 from wheeltapper_hooks.agent.leave import LeaveTaker
-from wheeltapper_hooks.agent.markers import Marker, Markers, job_id
+from wheeltapper_hooks.agent.markers import Marker, Markers, gpu_addresses, job_id
 from wheeltapper_hooks.agent.outbox import Outbox
 from wheeltapper_hooks.agent.stays import BEFORE_S, Moment, began, of_this_stay, stay_of
+from wheeltapper_hooks.agent.view import for_gpus
 from wheeltapper_hooks.agent.watch import Watch
 from wheeltapper_hooks.client import ASK_S
 
@@ -26,6 +29,9 @@ log = logging.getLogger(__name__)
 
 WORK_S = ASK_S - 0.5
 """For everything that one hook asks of us: half a second under the client's patience."""
+
+FRESHEN_S = 0.5
+"""For a prolog to read again what is older than its period and cannot hang: some files, within milliseconds."""
 
 FINDINGS_MAX = 2_000
 """Findings of one report; at the longest excerpts still under the wire's limit."""
@@ -60,12 +66,15 @@ class Hooks:
     async def _prolog(self, environment: Environment, wait: Wait) -> Answer:
         deadline = time.monotonic() + WORK_S
         job = job_id(environment.get("SLURM_JOB_ID", ""))
+        await self.watch.runner.freshen(FRESHEN_S, Context.PREFLIGHT)
         verdict = self.watch.look()
         if job is not None:
             uid, gpus = environment.get("SLURM_JOB_UID", ""), environment.get("SLURM_JOB_GPUS", "")
             self.markers.write(job, Marker(uptime(), self.watch.boot_id, uid, gpus))
         if verdict.state is not State.FAIL:
-            return 0, str(verdict)
+            return 0, str(
+                for_gpus(verdict, gpu_addresses(environment.get("SLURM_JOB_GPUS", ""), self.config.node.gpus))
+            )
         wait(ASK_S)
         return await self.leave.take("prolog", verdict.findings, job, deadline)
 
@@ -98,7 +107,8 @@ class Hooks:
         """Leave the account of *stay* in the outbox: the epilog, and with it the node, waits for no delivery."""
         if self.leave.controller.exists:
             findings = self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX)
-            self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings)))
+            told = versions.read(self.watch.host)
+            self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings), told))
 
     def _check_name(self, environment: Environment) -> None:
         named = environment.get("SLURMD_NODENAME", self.watch.node)

@@ -14,14 +14,14 @@ from wheeltapper.checks.model import Host
 from wheeltapper.checks.outcome import Outcome
 from wheeltapper.checks.registry import Chosen
 from wheeltapper.config import Config
-from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.evidence import Finding, Source
 from wheeltapper.verdict import Verdict
 from wheeltapper_hooks.agent import files
 from wheeltapper_hooks.agent.boot import uptime
 from wheeltapper_hooks.agent.judge import settling_key
 from wheeltapper_hooks.agent.kernel_watch import KNOWN_MAX, KernelWatch, Remembered
 from wheeltapper_hooks.agent.runner import Runner
-from wheeltapper_hooks.agent.standing import places
+from wheeltapper_hooks.agent.standing import as_witness, in_its_place, places
 from wheeltapper_hooks.agent.store import Store
 from wheeltapper_hooks.agent.view import outcomes_of, verdict_of
 
@@ -37,7 +37,7 @@ class Watch:
         self.config = config
         self.node = host.node
         self.boot_id = host.boot_id
-        self._host = host
+        self.host = host
         self._store = store
         self._settled = store.marked("settled")
         known = [each for each in store.since(0.0, KNOWN_MAX) if each.evidence.source is Source.KERNEL]
@@ -50,7 +50,7 @@ class Watch:
 
     def use(self, config: Config, host: Host, chosen: Sequence[Chosen]) -> None:
         """Go on under another configuration."""
-        self.config, self._host = config, host
+        self.config, self.host = config, host
         self.runner.use(chosen, host)
         self.write_settings()
 
@@ -94,11 +94,8 @@ class Watch:
         What stood before a job came did not begin its end: it is a witness, and no root.
         """
         older = [each for each in self.runner.standing if not each.convicts and (each.evidence.at or 0.0) < at]
-        now = time.time()
-        witnesses = [
-            replace(each, role=Role.CONFIRM, evidence=replace(each.evidence, at=now)) for each in older[:limit]
-        ]
-        return [*self._store.since(at, limit - len(witnesses)), *witnesses]
+        witnesses = [as_witness(each, time.time()) for each in older[:limit]]
+        return [*map(in_its_place, self._store.since(at, limit - len(witnesses))), *witnesses]
 
     def write_settings(self) -> None:
         """Leave what hooks must know when we do not answer."""
@@ -128,7 +125,7 @@ class Watch:
         self._publish()
 
     def _judge(self) -> Verdict:
-        return verdict_of(self._host, self.kernel, self.runner, self._settled, self.config.agent.verdict_valid_s)
+        return verdict_of(self.host, self.kernel, self.runner, self._settled, self.config.agent.verdict_valid_s)
 
     def _publish(self) -> None:
         before, self.verdict = self.verdict, self._judge()

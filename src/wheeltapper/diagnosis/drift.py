@@ -3,16 +3,54 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from wheeltapper.diagnosis.together import inferred
-from wheeltapper.evidence import Finding, Role
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
+from wheeltapper.labels import Label
 
-FACTS = {"network": "NCCL's network", "driver": "the CUDA driver", "nccl": "NCCL"}
+FACTS = {
+    "network": "NCCL's network",
+    "driver": "the CUDA driver",
+    "nccl": "NCCL",
+    "installed_driver": "the NVIDIA driver",
+    "installed_nccl": "the installed NCCL",
+    "installed_cuda": "the installed CUDA",
+    "installed_ofed": "the driver of the network adapters",
+}
 """Fields that must agree between nodes, and their names for people."""
+
+BRANCHES = {"driver": 1, "nccl": 2, "cuda": 2, "ofed": 2}
+"""How many numbers of an installed version make a branch. Within one, nodes work together: every update that is rolled
+out node by node makes such a difference, so it is told and explains nothing. Nor does the kernel's version."""
+
+INSTALLED = "versions.differ"
+"""The signature of what a node has installed, where another node of the job has something else."""
 
 REASON = "nccl.network.reason"
 NO_DEVICE = "NET/IB : No device found"
+
+
+def between(versions: Mapping[str, Mapping[str, str]]) -> list[Finding]:
+    """Return what differs in the *versions* of a job's nodes (by node, then by name): a witness for each of them."""
+    names = sorted({name for told in versions.values() for name in told})
+    differing = [name for name in names if len({told[name] for told in versions.values() if name in told}) > 1]
+    if not differing:
+        return []
+    return [_installed(node, versions[node], differing) for node in sorted(versions)]
+
+
+def _installed(node: str, told: Mapping[str, str], differing: Sequence[str]) -> Finding:
+    text = ", ".join(f"{name} {told.get(name, 'not found')}" for name in differing)
+    branches = {
+        f"installed_{name}": ".".join(told[name].split(".")[: BRANCHES[name]])
+        for name in differing
+        if name in BRANCHES and name in told
+    }
+    evidence = Evidence(Source.CHECK, f"{node} has {text}", node=node)
+    summary = "the nodes of the job have different versions installed"
+    label = Label("software/env_mismatch")
+    return Finding(INSTALLED, label, Role.CONFIRM, Disposition.NONE, evidence, "", summary, {"host": node, **branches})
 
 
 def with_odd_nodes(told: Sequence[Finding]) -> list[Finding]:
