@@ -229,3 +229,32 @@ def test_what_a_check_warned_of_before_a_job_came_is_only_a_witness_in_its_repor
     node.hook("epilog")
 
     assert {each.signature: each.role.value for each in report_of(service).findings} == {"check.wheel": role}
+
+
+CPU_STAT = "nr_periods {periods}\nnr_throttled {throttled}\nthrottled_time {stopped_ns}\n"
+
+
+@pytest.mark.parametrize("throttled", [900, 100])
+def test_a_jobs_report_says_whether_it_was_throttled_with_the_numbers(node: Node, serve, throttled):
+    sysfs = node.folder / "sys"
+    cgroup = sysfs / "fs/cgroup/cpu/slurm/uid_1000/job_7"
+    cgroup.mkdir(parents=True)
+    (cgroup / "cpu.cfs_quota_us").write_text("50000\n")
+    (cgroup / "cpu.cfs_period_us").write_text("100000\n")
+    (cgroup / "cpu.stat").write_text(CPU_STAT.format(periods=0, throttled=0, stopped_ns=0))
+    node.configure(agent={"sysfs": str(sysfs)})
+    service = serve()
+    node.write_verdict("ok")
+    node.hook("prolog")
+    node.start()
+    stopped_ns = throttled * 50_000_000
+    (cgroup / "cpu.stat").write_text(CPU_STAT.format(periods=1000, throttled=throttled, stopped_ns=stopped_ns))
+    node.hook("epilog")
+
+    found = [each for each in report_of(service).findings if each.label == "resource/cpu_throttle"]
+    if throttled == 100:
+        assert found == []
+        return
+    (only,) = found
+    assert (only.role.value, only.detail) == ("root", "throttled=90%")
+    assert "by the limit of 0.5 CPUs in 900 of 1000 periods" in only.evidence.text

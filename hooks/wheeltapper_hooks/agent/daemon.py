@@ -21,6 +21,7 @@ from wheeltapper_hooks.agent import preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
 from wheeltapper_hooks.agent.controller import Controller
 from wheeltapper_hooks.agent.hooks import Hooks
+from wheeltapper_hooks.agent.job_cgroups import JobCgroups
 from wheeltapper_hooks.agent.job_logs import LogReader
 from wheeltapper_hooks.agent.leave import LeaveTaker
 from wheeltapper_hooks.agent.markers import Markers
@@ -65,9 +66,10 @@ class Agent:
         self._boot_id = boot_id
         self._catalogue = catalogue.load(settings.diagnosis.catalogue_dirs)
         self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
-        chosen = choose(settings.checks)
-        self.watch = Watch(settings, host_of(settings, self.node, boot_id), chosen, self.store, self._catalogue)
+        host = host_of(settings, self.node, boot_id)
+        self.watch = Watch(settings, host, choose(settings.checks), self.store, self._catalogue)
         self._markers = Markers(agent.run_dir / "jobs")
+        self._cgroups = JobCgroups(host, self._markers.jobs)
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
         self._controller = Controller(settings.controller, self.node)
@@ -82,7 +84,7 @@ class Agent:
         leave = LeaveTaker(
             self.watch.boot_id, settings.policy.mode, self._controller, node, self.store, self.watch.settle
         )
-        self._hooks = Hooks(settings, self.watch, self._markers, self._outbox, leave)
+        self._hooks = Hooks(settings, self.watch, self._markers, self._outbox, leave, self._cgroups)
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT; raise ``OSError`` when the socket cannot be had."""
@@ -95,6 +97,7 @@ class Agent:
             self.watch.runner.run_for_ever,
             self.watch.follow,
             self.watch.refresh_for_ever,
+            self._cgroups.sample_for_ever,
             self._outbox.deliver_for_ever,
             self._tidy_for_ever,
         )

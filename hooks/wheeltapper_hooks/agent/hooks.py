@@ -17,6 +17,7 @@ from wheeltapper.config import Config
 from wheeltapper.verdict import State
 from wheeltapper.wire import JobStay, Report
 from wheeltapper_hooks.agent.boot import uptime
+from wheeltapper_hooks.agent.job_cgroups import JobCgroups
 from wheeltapper_hooks.agent.leave import LeaveTaker
 from wheeltapper_hooks.agent.markers import Marker, Markers, gpu_addresses, job_id
 from wheeltapper_hooks.agent.outbox import Outbox
@@ -51,6 +52,7 @@ class Hooks:
     markers: Markers
     outbox: Outbox
     leave: LeaveTaker
+    cgroups: JobCgroups
 
     async def answer(self, hook: str, environment: Environment, wait: Wait) -> Answer:
         """Return the answer to *hook*; raise ``ValueError`` when there is no such hook."""
@@ -105,8 +107,9 @@ class Hooks:
 
     def _report(self, stay: JobStay, now: float) -> None:
         """Leave the account of *stay* in the outbox: the epilog, and with it the node, waits for no delivery."""
+        own = self.cgroups.conclude(stay.job, self.config.contention)
         if self.leave.controller.exists:
-            findings = self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX)
+            findings = [*self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX - len(own)), *own]
             told = versions.read(self.watch.host)
             self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings), told))
 

@@ -79,6 +79,13 @@ class Markers:
         except OSError:
             return None
 
+    def jobs(self) -> list[str]:
+        """Return the jobs that have a marker: those that are here, and a few whose epilog never ran."""
+        try:
+            return sorted(path.name for path in self._folder.iterdir() if job_id(path.name))
+        except OSError:
+            return []
+
     def remove(self, job: str) -> None:
         """Forget *job*."""
         try:

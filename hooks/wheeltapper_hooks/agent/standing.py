@@ -6,9 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from wheeltapper import labels
-from wheeltapper.checks.outcome import warns
-from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.evidence import Finding, Role
 from wheeltapper.verdict import Verdict
 from wheeltapper_hooks.agent.judge import settling_key
 
@@ -32,25 +30,12 @@ def place(finding: Finding) -> str:
     """
     if finding.convicts:
         return settling_key(finding)
-    seen = finding.evidence
-    return f"{finding.key}:{finding.label}:{seen.file or ''}:{_NUMBER.sub('=', finding.detail)}"
+    return f"{finding.key}:{finding.label}:{_NUMBER.sub('=', finding.detail)}"
 
 
 def as_witness(finding: Finding, at: float) -> Finding:
     """Return *finding* as what the node was like at *at* (Unix seconds), and as no cause of anything."""
     return replace(finding, role=Role.CONFIRM, evidence=replace(finding.evidence, at=at))
-
-
-def in_its_place(finding: Finding) -> Finding:
-    """Return *finding* as a job's report may hold it.
-
-    A node that is short of something, or not as it should be, has not ended a job by that: how a job itself fared is
-    told by its own cgroup, its log and the kernel.
-    """
-    seen = finding.evidence
-    if seen.source is Source.CHECK and labels.family(finding.label) in {"resource", "software"}:
-        return replace(finding, role=Role.CONFIRM) if warns(finding) else finding
-    return finding
 
 
 def places(verdict: Verdict) -> list[str]:

@@ -21,7 +21,7 @@ from wheeltapper_hooks.agent.boot import uptime
 from wheeltapper_hooks.agent.judge import settling_key
 from wheeltapper_hooks.agent.kernel_watch import KNOWN_MAX, KernelWatch, Remembered
 from wheeltapper_hooks.agent.runner import Runner
-from wheeltapper_hooks.agent.standing import as_witness, in_its_place, places
+from wheeltapper_hooks.agent.standing import as_witness, places
 from wheeltapper_hooks.agent.store import Store
 from wheeltapper_hooks.agent.view import outcomes_of, verdict_of
 
@@ -95,7 +95,7 @@ class Watch:
         """
         older = [each for each in self.runner.standing if not each.convicts and (each.evidence.at or 0.0) < at]
         witnesses = [as_witness(each, time.time()) for each in older[:limit]]
-        return [*map(in_its_place, self._store.since(at, limit - len(witnesses))), *witnesses]
+        return [*self._store.since(at, limit - len(witnesses)), *witnesses]
 
     def write_settings(self) -> None:
         """Leave what hooks must know when we do not answer."""
