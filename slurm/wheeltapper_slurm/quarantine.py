@@ -11,7 +11,7 @@ from wheeltapper.evidence import Finding
 from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.budget import Share, refusal
-from wheeltapper.policy.reason import format_reason, is_ours
+from wheeltapper.policy.reason import PREFIX, format_reason, is_ours
 from wheeltapper.wire import Answer, Leave
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.records import NodeRecord
@@ -55,6 +55,8 @@ class Gate:
         convicting = [finding for finding in leave.findings if finding.convicts and finding.evidence.node == leave.node]
         if not convicting:
             return Answer(reason="no positive hardware evidence was given")
+        if leave.context == "drill":
+            return self._drill(leave, convicting[0], now)
         node = await self._client.node(leave.node)
         if node is None:
             return Answer(reason=f"slurmctld knows no node {leave.node}")
@@ -77,6 +79,25 @@ class Gate:
         await self._client.drain(leave.node, reason)
         self._record(leave, fresh[0], now, Outcome.DONE, "")
         return Answer(out=True, reason=f"drained: {reason}")
+
+    def _drill(self, leave: Leave, finding: Finding, now: float) -> Answer:
+        """Record what a real fault like *finding* would have asked for, and do nothing, whatever the mode is."""
+        reason = format_reason(finding, leave.job, now)
+        marked = f"wheeltapper drill: {reason.removeprefix(PREFIX)}"
+        self._ledger.record_quarantine(
+            Quarantine(
+                leave.node,
+                f"drill:{finding.key}",
+                finding.label,
+                finding.detail,
+                marked,
+                None,
+                now,
+                Outcome.OBSERVED,
+                "a drill",
+            )
+        )
+        return Answer(reason=f"a real one would ask to drain the node with {reason!r}", recorded=True)
 
     def _not_released(self, node: str, findings: list[Finding]) -> list[Finding]:
         # The node is not drained now. What we once drained it for and somebody undid is settled: people are respected.

@@ -74,11 +74,14 @@ class LogReport:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """A node asks for leave to go out of service on the evidence of *findings*, the gravest first."""
+    """A node asks for leave to go out of service on the evidence of *findings*, the gravest first.
+
+    In the context ``drill`` nothing is to be done, in no mode: the answer says what would have been.
+    """
 
     node: str
     boot_id: str
-    context: Literal["prolog", "epilog", "healthcheck"]
+    context: Literal["prolog", "epilog", "healthcheck", "drill"]
     findings: tuple[Finding, ...]
     job: str | None = None
     kind: Literal["leave"] = "leave"
@@ -90,7 +93,8 @@ class Answer:
 
     To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport.
     To a leave: ``out`` says that the node is out of service now; ``released`` that a person put it back after we
-    took it out on this same evidence, which settles it. ``reason`` is a sentence for the log.
+    took it out on this same evidence, which settles it. ``reason`` is a sentence for the log. To a drill: ``recorded``
+    says that the ledger holds it.
     """
 
     ok: bool = True
@@ -100,6 +104,7 @@ class Answer:
     out: bool = False
     released: bool = False
     reason: str = ""
+    recorded: bool = False
 
 
 Message = Annotated[Report | LogReport | Leave, Field(discriminator="kind")]

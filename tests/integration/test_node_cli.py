@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.integration.node import Node, until
 from tests.integration.site_check import SiteCheck
 from wheeltapper.checks.registry import shipped
+from wheeltapper.wire import Answer, Leave, Report
 
 
 def wheeltapper(node: Node, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -143,3 +146,98 @@ def test_the_schema_holds_the_limits_of_every_check(node: Node):
     assert limits.keys() == shipped().keys()
     for name, module in shipped().items():
         assert limits[name].get("properties", {}).keys() == module.CHECK.limits.model_fields.keys()
+
+
+def drill(node: Node, *arguments: str) -> tuple[int, dict[str, tuple[bool, str]]]:
+    ended = wheeltapper(node, "drill", *arguments, "--json")
+    stations = json.loads(ended.stdout)["stations"]
+    return ended.returncode, {each["name"]: (each["seen"], each["told"]) for each in stations}
+
+
+def test_a_drill_is_seen_at_every_station_and_changes_nothing(node: Node, serve):
+    service = serve(Answer(reason="a real one would ask to drain the node", recorded=True))
+    node.configure(policy={"mode": "full"})
+    node.start()
+    code, stations = drill(node, "xid-79", "--node", "n1")
+
+    assert code == 0
+    assert {name: seen for name, (seen, _) in stations.items()} == dict.fromkeys(STATIONS, True)
+    assert stations["agent"][1] == "found nvidia.xid.79 (hardware/gpu_xid, reboot)"
+    (leave,) = service.heard(Leave)
+    assert (leave.context, leave.job, [each.detail for each in leave.findings]) == ("drill", None, ["xid=79"])
+    assert node.state == "ok"
+    for hook in ("prolog", "epilog", "healthcheck"):
+        assert node.hook(hook).returncode == 0
+    assert node.slurm.calls == []
+    assert service.heard(Report)[0].findings == ()
+
+
+STATIONS = ("kernel log", "agent", "controller", "ledger")
+
+
+@pytest.mark.parametrize("kind", ["xid-13", "link-down", "oom"])
+def test_a_drill_of_what_takes_no_node_out_is_not_looked_for_in_the_ledger(node: Node, serve, kind):
+    serve(Answer(reason="no positive hardware evidence was given"))
+    node.start()
+    code, stations = drill(node, kind)
+
+    assert code == 0
+    assert [*stations] == ["kernel log", "agent", "controller"]
+
+
+def test_a_drill_without_a_controller_says_where_it_ended(node: Node):
+    node.start()
+    ended = wheeltapper(node, "drill", "xid-48")
+
+    assert ended.returncode == 1
+    assert "seen      agent       found nvidia.xid.48" in ended.stdout
+    assert "NOT SEEN  controller  No controller service is asked, because there is no key file" in ended.stdout
+
+
+def test_a_kernel_log_that_cannot_be_written_ends_a_drill(node: Node):
+    node.start()
+    node.kmsg_file.rename(node.folder / "rotated")
+    code, stations = drill(node, "xid-79")
+
+    assert code == 1
+    assert not stations["kernel log"][0]
+    assert "cannot be written" in stations["kernel log"][1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["xid-999"], "there is no drill 'xid-999'"),
+        (["xid-79", "--node", "n2"], "this is n1; type it on n2"),
+    ],
+)
+def test_a_drill_that_cannot_be_played_is_refused(node: Node, arguments, said):
+    node.start()
+    ended = wheeltapper(node, "drill", *arguments)
+
+    assert ended.returncode == 2
+    assert said in ended.stderr
+
+
+def test_a_drill_needs_an_agent(node: Node):
+    ended = wheeltapper(node, "drill", "xid-79")
+
+    assert ended.returncode == 2
+    assert "the agent does not answer" in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_drill_goes_through_the_real_kernel_log(node: Node, serve):
+    device = Path("/dev/kmsg")
+    if not device.is_char_device() or not os.access(device, os.R_OK | os.W_OK):
+        pytest.skip("there is no kernel log here that may be read and written")
+    serve(Answer(recorded=True))
+    node.configure(agent={"kmsg": str(device)})
+    node.start()
+    if node.state == "unknown":
+        pytest.skip("the kernel log may not be read here")
+    before = node.state
+    code, stations = drill(node, "xid-79")
+
+    assert code == 0, stations
+    assert node.state == before

@@ -17,7 +17,7 @@ from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
 from wheeltapper.wire import Answer, JobStay, LogReport
-from wheeltapper_hooks.agent import preflight
+from wheeltapper_hooks.agent import drill, preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
 from wheeltapper_hooks.agent.controller import Controller
 from wheeltapper_hooks.agent.hooks import Hooks
@@ -143,6 +143,9 @@ class Agent:
             wait(preflight.LOOK_S)
             gpus = [each for each in environment.get("GPUS", "").split(",") if each]
             return 0, codec.dumps(await preflight.from_watch(self.watch, gpus))
+        if verb == "drill":
+            wait(drill.SEEN_S + drill.ASK_S)
+            return 0, codec.dumps(await drill.play(environment.get("KIND", ""), self.watch, self._controller))
         return await self._hooks.answer(verb, environment, wait)
 
     def status(self) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from wheeltapper import kmsg
+from wheeltapper import drills, kmsg
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Finding
 from wheeltapper.scan import scan_kernel
@@ -41,7 +41,10 @@ class Remembered:
 
 
 class KernelWatch:
-    """The kernel log at *path*. *keep* takes findings and the number of the record up to which they were looked for."""
+    """The kernel log at *path*. *keep* takes findings and the number of the record up to which they were looked for.
+
+    ``drills`` holds what was found of a drill, by its id, where somebody waits for one; it is no part of what is known.
+    """
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class KernelWatch:
         self.cursor = remembered.cursor
         self.known = list(remembered.findings)
         self.blind = "the kernel log was not read yet"
+        self.drills: dict[str, tuple[Finding, ...] | None] = {}
         self._path = path
         self._node = node
         self._boot_id = boot_id
@@ -118,9 +122,13 @@ class KernelWatch:
             if not self._caught_up and record.sequence <= self.cursor:
                 continue
             self.cursor = record.sequence
-            found += scan_kernel(
-                record, self._catalogue, node=self._node, boot_id=self._boot_id, at=self._clock.wall(record.usec)
-            )
+            drill = drills.played(record)
+            if drill is not None:
+                mark, record = drill  # noqa: PLW2901 - the same record, with its mark taken off
+                if mark in self.drills:
+                    self.drills[mark] = self._scan(record)
+            else:
+                found += self._scan(record)
         if found:
             for each in found:
                 log.info("The kernel log shows %s: %s", each.signature, each.evidence.text)
@@ -135,6 +143,10 @@ class KernelWatch:
             self._changed |= bool(self.blind)
             self.blind = ""
         return drained
+
+    def _scan(self, record: kmsg.Record) -> tuple[Finding, ...]:
+        at = self._clock.wall(record.usec)
+        return scan_kernel(record, self._catalogue, node=self._node, boot_id=self._boot_id, at=at)
 
     def _go_blind(self, why: str) -> None:
         if self.blind != why:

@@ -123,3 +123,24 @@ def test_a_silent_slurmctld_is_an_error_and_nothing_is_recorded(ledger):
     with pytest.raises(SchedulerDown):
         ask(ledger, FakeSlurm(node(), down=True))
     assert ledger.quarantines() == []
+
+
+@pytest.mark.parametrize("mode", ["observe", "quarantine", "full"])
+def test_a_drill_is_recorded_and_asks_slurm_for_nothing_in_any_mode(ledger, mode):
+    slurm = FakeSlurm(node())
+    gate = Gate(slurm, ledger, PolicySection(mode=mode))
+    answer = asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),)), now=1200.0))
+
+    assert (answer.out, answer.released, answer.recorded) == (False, False, True)
+    assert slurm.asked == []
+    (past,) = ledger.quarantines(node="n2")
+    assert (past.outcome, past.note) == (Outcome.OBSERVED, "a drill")
+    assert past.reason.startswith("wheeltapper drill: hardware/gpu_xid xid=79")
+
+
+def test_a_drill_forgives_no_real_fault(ledger):
+    slurm = FakeSlurm(node())
+    gate = Gate(slurm, ledger, PolicySection(mode="full"))
+    asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),)), now=1200.0))
+
+    assert ask(ledger, slurm).out
