@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.make import BOOT
-from wheeltapper.checks.model import Check, Context, Fault, Host, NoLimits, Probe
+from wheeltapper.checks.model import Check, Context, Fault, Host, NoLimits, NotApplicable, Probe
 from wheeltapper.checks.outcome import Result
 from wheeltapper.checks.registry import Chosen
 from wheeltapper_hooks.agent import probing, processes
@@ -186,3 +186,38 @@ def test_who_asks_with_little_time_waits_for_nothing_that_may_hang():
     asyncio.run(ask())
 
     assert (quick, slow) == ([1], [])
+
+
+def test_a_check_may_find_in_what_was_read_that_it_does_not_apply(clocks):
+    """One probe reads all of a GPU, and an older GPU does not tell everything."""
+    tells: list[bool] = [True]
+
+    def judge(readings, host, _limits):
+        if not tells[0]:
+            raise NotApplicable("no GPU here tells it")
+        yield GROWS.seen(host, readings[-1].at, "errors grow")
+
+    probe = Probe("gpus", lambda _host: 0)
+    run = ProbeRun([Chosen(Check("errors", probe, judge), NoLimits(), "")], HOST, Tally())
+    read(run)
+    assert run.outcome(run.judges[0]).result is Result.WARN
+    tells[0] = False
+    (change,) = read(run)
+
+    assert [each.signature for each in change.ended] == ["check.errors"]
+    said = run.outcome(run.judges[0])
+    assert (said.result, said.reason) == (Result.NOT_APPLICABLE, "no GPU here tells it")
+    assert run.blindness() == ""
+
+
+def test_who_waits_in_vain_is_told_how_long():
+    async def ask():
+        never = asyncio.Event()
+        runner = Runner(made([1], []).judges, HOST, lambda *_: None)
+        (run,) = runner._runs.values()
+        run._value = never.wait
+        await runner.freshen(0.01, Context.PREFLIGHT, quick=False)
+        return runner.outcomes()
+
+    (said,) = asyncio.run(ask())
+    assert (said.result, said.reason) == (Result.UNKNOWN, "it was not read within 0.01 s")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,29 +24,15 @@ TROUBLE = 2
 
 STATUS_S = 5.0
 
+RESIDENT = "wheeltapper_hooks.agent.resident"
+"""What ``run`` becomes: all that parses options would stay in memory for as long as the agent lives."""
+
 
 @app.command()
 def run(config: ConfigOption = None) -> None:
     """Watch this node until SIGTERM; SIGHUP reads the configuration again. Exit code 2: it cannot start."""
-    import asyncio
-    import logging
-
-    from wheeltapper.config import load
-    from wheeltapper.errors import WheeltapperError
-    from wheeltapper_hooks.agent.daemon import Agent
-
-    logging.basicConfig(
-        format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z", level=logging.INFO
-    )
-
-    async def serve() -> None:
-        await Agent(load(config), config).run()
-
-    try:
-        asyncio.run(serve())
-    except (WheeltapperError, OSError) as error:
-        typer.echo(f"wheeltapper agent: it cannot start: {error}", err=True)
-        raise typer.Exit(TROUBLE) from error
+    arguments = [str(config)] if config else []
+    os.execv(sys.executable, [sys.executable, "-m", RESIDENT, *arguments])  # noqa: S606 - our own interpreter
 
 
 @app.command()

@@ -9,6 +9,7 @@ import logging
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -16,6 +17,7 @@ from wheeltapper import catalogue, codec, config
 from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
+from wheeltapper.evidence import Source
 from wheeltapper.wire import Answer, JobStay, LogReport
 from wheeltapper_hooks.agent import drill, preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
@@ -64,10 +66,10 @@ class Agent:
         boot_id = read_boot_id(agent.procfs)
         self.node = settings.node.name or socket.gethostname().partition(".")[0]
         self._boot_id = boot_id
-        self._catalogue = catalogue.load(settings.diagnosis.catalogue_dirs)
+        signatures = catalogue.load(settings.diagnosis.catalogue_dirs).of(Source.KERNEL)
         self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
         host = host_of(settings, self.node, boot_id)
-        self.watch = Watch(settings, host, choose(settings.checks), self.store, self._catalogue)
+        self.watch = Watch(settings, host, choose(settings.checks), self.store, signatures)
         self._markers = Markers(agent.run_dir / "jobs")
         self._cgroups = JobCgroups(host, self._markers.jobs)
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
@@ -165,7 +167,8 @@ class Agent:
 
     async def _read_logs(self, stay: JobStay, asked: Answer) -> LogReport:
         tail_bytes = self.config.agent.log_tail_mb << 20
-        return await LogReader(self.node, self._catalogue, tail_bytes, LOGS_S).read(stay, asked)
+        load = partial(catalogue.load, self.config.diagnosis.catalogue_dirs)
+        return await LogReader(self.node, load, tail_bytes, LOGS_S).read(stay, asked)
 
     async def _tidy_for_ever(self) -> None:
         while True:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +23,13 @@ FILES_MAX = 16
 
 @dataclass(frozen=True, slots=True)
 class LogReader:
-    """How logs are read on this node: which signatures, how far from the end, and for how many seconds."""
+    """How logs are read on this node: by which signatures, how far from the end, and for how many seconds.
+
+    ``load`` is called in the child: a job's end is rare, and the signatures of logs are many.
+    """
 
     node: str
-    catalogue: Catalogue
+    load: Callable[[], Catalogue]
     tail_bytes: int
     deadline: float
 
@@ -47,16 +50,17 @@ class LogReader:
 
     def scan(self, stay: JobStay, paths: Sequence[str]) -> LogReport:
         """Read the files at *paths* with the rights that this process has."""
+        catalogue = self.load()
         findings: list[Finding] = []
         unreadable: list[str] = []
         for path in paths[:FILES_MAX]:
             try:
-                findings += self._scan_file(Path(path))
+                findings += self._scan_file(Path(path), catalogue)
             except OSError as error:
                 unreadable.append(f"{path}: {error.strerror or error}")
         return LogReport(self.node, stay, tuple(findings[-FINDINGS_MAX:]), tuple(unreadable))
 
-    def _scan_file(self, path: Path) -> list[Finding]:
+    def _scan_file(self, path: Path, catalogue: Catalogue) -> list[Finding]:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError("not a regular file")  # a pipe would keep us waiting
-        return scan_file(path, self.catalogue, node=self.node, tail_bytes=self.tail_bytes)
+        return scan_file(path, catalogue, node=self.node, tail_bytes=self.tail_bytes)

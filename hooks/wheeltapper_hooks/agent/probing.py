@@ -45,6 +45,7 @@ class ProbeRun:
         self._readings: list[tuple[float, Any]] = []
         self._absent = ""
         self._troubles: dict[str, str] = {}
+        self._missing: dict[str, str] = {}
         self._restored: set[str] = set()
         self._stuck: int | None = None
         self._turn = asyncio.Lock()
@@ -74,12 +75,18 @@ class ProbeRun:
                 return []
             return await self._read()
 
+    def give_up(self, within: float) -> None:
+        """Say that who wanted to know has waited *within* seconds in vain."""
+        if self.trouble == NOT_YET:
+            self.trouble = f"it was not read within {within:g} s"
+
     def outcome(self, chosen: Chosen) -> Outcome:
         """Return what the check *chosen*, one of ours, says now."""
         name = chosen.check.name
         trouble = self.trouble or self._troubles.get(name, "")
         age_s = None if self.read_at is None else time.monotonic() - self.read_at
-        return concluded(name, self.standing.get(name, ()), absent=self._absent, trouble=trouble, age_s=age_s)
+        absent = self._absent or self._missing.get(name, "")
+        return concluded(name, self.standing.get(name, ()), absent=absent, trouble=trouble, age_s=age_s)
 
     def blindness(self) -> str:
         """Return why a check of ours that may convict could not look; empty when each could.
@@ -148,7 +155,7 @@ class ProbeRun:
 
     def _keep(self, value: Any) -> None:
         now = time.monotonic()
-        if self.trouble not in {"", NOT_YET}:
+        if self.read_at is not None and self.trouble:
             log.info("The probe %s can be read again.", self.probe.name)
         self._absent = self.trouble = ""
         self.read_at = now
@@ -162,9 +169,13 @@ class ProbeRun:
         changes = []
         for each in self.judges:
             name = each.check.name
+            self._missing.pop(name, None)
             try:
                 found = self._judged(each, readings)
-            except (NotApplicable, OSError, ValueError) as error:
+            except NotApplicable as error:
+                self._missing[name] = str(error)
+                found = ()
+            except (OSError, ValueError) as error:
                 if self._troubles.get(name) != str(error):
                     log.warning("The check %s cannot judge: %s.", name, error)
                 self._troubles[name] = str(error)

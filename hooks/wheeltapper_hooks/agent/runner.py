@@ -105,11 +105,13 @@ class Runner:
         stale = [
             each for each in self._runs.values() if context in each.contexts and not (quick and each.probe.may_hang)
         ]
-        tasks = [asyncio.create_task(self._look(each, each.probe.every_s)) for each in stale]
+        tasks = {asyncio.create_task(self._look(each, each.probe.every_s)): each for each in stale}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=within)
             for task in late:
                 task.cancel()
+                tasks[task].give_up(within)
+            await asyncio.gather(*late, return_exceptions=True)
 
     def _made(self, chosen: Sequence[Chosen], host: Host) -> dict[Probe[Any], ProbeRun]:
         sharing: dict[Probe[Any], list[Chosen]] = {}

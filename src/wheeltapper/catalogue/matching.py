@@ -31,6 +31,10 @@ class Catalogue:
         self._searched = dict.fromkeys(Source, 0)
         self._anchors: dict[Source, ahocorasick.Automaton] = {}
 
+    def of(self, source: Source) -> Catalogue:
+        """Return the catalogue of the signatures that read *source*, for who reads nothing else."""
+        return Catalogue((each for each in self.signatures if source in each.sources), self._engine)
+
     def ends(self, block: bytes, source: Source) -> Sequence[int]:
         """Return in rising order where the lines of *block* end that must be read; see :class:`Engine`.
 
