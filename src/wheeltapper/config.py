@@ -129,6 +129,12 @@ class ChecksSection(Section):
 class ContentionSection(Section):
     """From when on a job lacked something: what its cgroup and the machine counted while it ran."""
 
+    sample_s: Seconds = Field(
+        15.0,
+        strict=False,
+        description="Seconds between two samples of a running job, each a millisecond: five minutes, the shortest time "
+        "that is judged apart, hold twenty of them.",
+    )
     window_s: Seconds = Field(
         defaults.WINDOW_S,
         strict=False,

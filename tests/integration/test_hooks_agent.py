@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.node import Node, boot_id, until, uptime
+from tests.integration.node import LOST, Node, boot_id, until, uptime
 
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -242,6 +242,20 @@ def test_a_log_that_begins_anew_is_read_from_its_start(node: Node):
     until(lambda: node.status()["kernel_sequence"] == 20, "the lines")
     node.kmsg_file.write_text("")
     node.convict()
+
+
+def test_a_log_that_is_rotated_is_read_to_its_end_and_then_followed(node: Node):
+    """As logrotate does it: the old file is moved away, and a new one takes its name."""
+    node.start()
+    node.kernel("usb 1-1: new high-speed USB device number 2 using xhci_hcd")
+    until(lambda: node.status()["kernel_sequence"] == 1, "the line")
+    node.kmsg_file.rename(node.folder / "kmsg.1")
+    with (node.folder / "kmsg.1").open("a") as old:
+        old.write(f"4,2,1,-;{LOST.format(gpu='0000:86:00')}\n")
+    node.sequence = 2
+    node.convict()
+
+    assert {each["evidence"]["gpu"] for each in node.status()["verdict"]["findings"]} == {"0000:3b:00", "0000:86:00"}
 
 
 def test_a_kernel_log_that_cannot_be_read_keeps_no_job_off(node: Node):

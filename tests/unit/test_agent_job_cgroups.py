@@ -36,20 +36,20 @@ def taken(monkeypatch):
 
 
 def test_a_job_is_judged_from_its_first_sample_to_its_last(taken):
-    cgroups = JobCgroups(HOST, lambda: ["12"])
+    cgroups = JobCgroups(HOST, lambda: ["12"], ContentionSection())
     cgroups.sample()
     cgroups.sample()
-    cgroups.conclude("12", ContentionSection())
-    cgroups.conclude("12", ContentionSection())
+    cgroups.conclude("12")
+    cgroups.conclude("12")
 
     assert taken == [[0.0, 1.0, 2.0], [3.0]]
 
 
 def test_the_first_sample_stays_when_there_are_too_many(taken):
-    cgroups = JobCgroups(HOST, lambda: ["12"])
+    cgroups = JobCgroups(HOST, lambda: ["12"], ContentionSection())
     for _ in range(SAMPLES_MAX + 10):
         cgroups.sample()
-    cgroups.conclude("12", ContentionSection())
+    cgroups.conclude("12")
 
     assert len(taken[0]) == SAMPLES_MAX
     assert (taken[0][0], taken[0][-1]) == (0.0, SAMPLES_MAX + 10.0)
@@ -57,13 +57,13 @@ def test_the_first_sample_stays_when_there_are_too_many(taken):
 
 def test_a_job_that_is_gone_or_has_no_cgroup_leaves_nothing(taken):
     jobs = ["12", "13"]
-    cgroups = JobCgroups(HOST, lambda: jobs)
+    cgroups = JobCgroups(HOST, lambda: jobs, ContentionSection())
     cgroups.sample()
     jobs.remove("12")
     cgroups.sample()
-    cgroups.conclude("13", ContentionSection())
+    cgroups.conclude("13")
     jobs.append("12")
-    cgroups.conclude("12", ContentionSection())
+    cgroups.conclude("12")
 
     assert taken == [[], [1.0]]
 
@@ -74,8 +74,8 @@ def test_a_cgroup_that_cannot_be_read_is_logged_and_costs_nothing_else(monkeypat
 
     monkeypatch.setattr(job_cgroups.contention, "of_job", lambda *_: Path("/job_12"))
     monkeypatch.setattr(job_cgroups.contention, "read", fail)
-    cgroups = JobCgroups(HOST, lambda: ["12"])
+    cgroups = JobCgroups(HOST, lambda: ["12"], ContentionSection())
     cgroups.sample()
 
-    assert cgroups.conclude("12", ContentionSection()) == []
+    assert cgroups.conclude("12") == []
     assert "The cgroup of job 12 cannot be read: not ours." in caplog.text

@@ -71,7 +71,7 @@ class Agent:
         host = host_of(settings, self.node, boot_id)
         self.watch = Watch(settings, host, choose(settings.checks), self.store, signatures)
         self._markers = Markers(agent.run_dir / "jobs")
-        self._cgroups = JobCgroups(host, self._markers.jobs)
+        self._cgroups = JobCgroups(host, self._markers.jobs, settings.contention)
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
         self._controller = Controller(settings.controller, self.node)
@@ -86,6 +86,7 @@ class Agent:
         leave = LeaveTaker(
             self.watch.boot_id, settings.policy.mode, self._controller, node, self.store, self.watch.settle
         )
+        self._cgroups.limits = settings.contention
         self._hooks = Hooks(settings, self.watch, self._markers, self._outbox, leave, self._cgroups)
 
     async def run(self) -> None:
@@ -95,17 +96,17 @@ class Agent:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self._server.start()
+        tasks = [asyncio.create_task(_keep_going(self.watch.runner.run_for_ever))]
+        await self.watch.runner.first_round(FIRST_ROUND_S)
+        self.watch.refresh()
         parts = (
-            self.watch.runner.run_for_ever,
             self.watch.follow,
             self.watch.refresh_for_ever,
             self._cgroups.sample_for_ever,
             self._outbox.deliver_for_ever,
             self._tidy_for_ever,
         )
-        tasks = [asyncio.create_task(_keep_going(part)) for part in parts]
-        await self.watch.runner.first_round(FIRST_ROUND_S)
-        self.watch.refresh()
+        tasks += [asyncio.create_task(_keep_going(part)) for part in parts]
         log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
         await self._stop.wait()
         for task in tasks:

@@ -107,7 +107,7 @@ class Hooks:
 
     def _report(self, stay: JobStay, now: float) -> None:
         """Leave the account of *stay* in the outbox: the epilog, and with it the node, waits for no delivery."""
-        own = self.cgroups.conclude(stay.job, self.config.contention)
+        own = self.cgroups.conclude(stay.job)
         if self.leave.controller.exists:
             findings = [*self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX - len(own)), *own]
             told = versions.read(self.watch.host)

@@ -14,17 +14,15 @@ from wheeltapper.evidence import Finding
 
 log = logging.getLogger(__name__)
 
-SAMPLE_S = 15.0
-"""Between two samples: a third of the shortest time that is judged apart (five minutes) holds several."""
-
 SAMPLES_MAX = 240
-"""Of one job, at half a kilobyte each: an hour, twice the window that is judged by default."""
+"""Of one job, at a kilobyte or two each: an hour at the default interval, twice the window that is judged."""
 
 
 class JobCgroups:
-    """The samples of the jobs that are on the node; *jobs* says which those are."""
+    """The samples of the jobs that are on the node; *jobs* says which those are, ``limits`` how they are judged."""
 
-    def __init__(self, host: Host, jobs: Callable[[], list[str]]) -> None:
+    def __init__(self, host: Host, jobs: Callable[[], list[str]], limits: ContentionSection) -> None:
+        self.limits = limits
         self._host = host
         self._jobs = jobs
         self._samples: dict[str, list[Sample]] = {}
@@ -33,7 +31,7 @@ class JobCgroups:
         """Look at every job again and again."""
         while True:
             self.sample()
-            await asyncio.sleep(SAMPLE_S)
+            await asyncio.sleep(self.limits.sample_s)
 
     def sample(self) -> None:
         """Look at every job once, and forget those that are gone."""
@@ -43,10 +41,10 @@ class JobCgroups:
         for gone in self._samples.keys() - jobs:
             del self._samples[gone]
 
-    def conclude(self, job: str, limits: ContentionSection) -> list[Finding]:
+    def conclude(self, job: str) -> list[Finding]:
         """Return what *job*, which ends now, lacked and did not lack; it is forgotten with that."""
         self._take(job)  # where its cgroup is still there
-        return contention.judge(self._samples.pop(job, []), self._host, limits)
+        return contention.judge(self._samples.pop(job, []), self._host, self.limits)
 
     def _take(self, job: str) -> None:
         try:

@@ -51,10 +51,27 @@ class KernelLog:
                 log.warning("The kernel log ran over: lines were lost before they could be read.")
                 continue
             if not chunk:
+                if self._follow_rotation():
+                    continue
                 return lines, True
             *whole, self._rest = (self._rest + chunk).split(b"\n")
             lines += [line.decode("utf-8", "replace") for line in whole]
         return lines, False
+
+    def _follow_rotation(self) -> bool:
+        """Go on with the file that now bears the name, once this one, a plain file, was read to its end."""
+        if self.is_device:
+            return False
+        try:
+            new = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False  # it was moved away, and the next one is not there yet
+        if os.path.samestat(os.fstat(new), os.fstat(self.fd)):
+            os.close(new)
+            return False
+        os.close(self.fd)
+        self.fd, self._rest = new, b""
+        return True
 
     def _restart_if_truncated(self) -> None:
         if not self.is_device and os.fstat(self.fd).st_size < os.lseek(self.fd, 0, os.SEEK_CUR):

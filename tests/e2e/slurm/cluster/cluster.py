@@ -24,6 +24,7 @@ from tests.e2e.slurm.cluster.hooks import Hooks
 from tests.e2e.slurm.cluster.namespaces import ENVIRONMENT, EVERYWHERE, Namespaces, Place
 from tests.e2e.slurm.cluster.node import Node
 from tests.e2e.slurm.cluster.requirements import require
+from wheeltapper.checks.registry import shipped
 from wheeltapper.wire import node_key
 
 START_S = 30.0
@@ -235,6 +236,8 @@ class Cluster(Commands):
             "cluster": "lab",
             "controller": {"address": f"127.0.0.1:{self.layout.service_port}"},
             "slurm": {"conf": str(self.layout.slurm_conf)},
+            # The rest looks at what these nodes do not have (a driver) or have in common (this machine).
+            "checks": {"off": sorted(shipped().keys() - {"gpu_count"})},
         }
         (folder / "wheeltapper.toml").write_text(settings.wheeltapper_toml({**common, **own}, self._config))
 
