@@ -50,7 +50,7 @@ class JobStay:
 class Report:
     """A node's evidence for one attempt, sent from its epilog. Sent again until it is answered.
 
-    ``versions`` are those of what all nodes of a job must agree on, by name; see :mod:`wheeltapper.versions`.
+    ``versions`` are of what all nodes of a job must agree on, by the names of the check ``versions``.
     """
 
     node: str

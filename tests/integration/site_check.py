@@ -53,18 +53,29 @@ def judge(readings, host, limits):
         yield WORN.seen(host, now.at, f"the wheel is worn by {{percent:g}} %", detail=f"worn={{percent:g}}%", **{more!r})
 
 
-CHECK = Check({name!r}, Probe({name!r}, read, every_s={every_s}, deadline_s=0.3, may_hang={may_hang}), judge, Limits)
+CHECK = Check({name!r}, Probe({name!r}, read, every_s={every_s}, deadline_s={deadline_s}, may_hang={may_hang}), judge, Limits)
 '''
 
 
 class SiteCheck:
     """The check *name* in *folder*, which an agent is told to load."""
 
-    def __init__(self, folder: Path, name: str = "wheel", *, may_hang: bool = False, every_s: float = 0.05, **more):
+    def __init__(
+        self,
+        folder: Path,
+        name: str = "wheel",
+        *,
+        may_hang: bool = False,
+        every_s: float = 0.05,
+        deadline_s: float = 5.0,
+        **more: str,
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.name = name
-        source = SOURCE.format(folder=str(folder), name=name, may_hang=may_hang, every_s=every_s, more=more)
+        source = SOURCE.format(
+            folder=str(folder), name=name, may_hang=may_hang, every_s=every_s, deadline_s=deadline_s, more=more
+        )
         (folder / f"{name}.py").write_text(source)
         self.tell("whole")
 

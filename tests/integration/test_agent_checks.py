@@ -69,7 +69,7 @@ def test_a_warning_whose_numbers_change_is_logged_once(node: Node):
     ],
 )
 def test_a_check_that_cannot_look_makes_the_verdict_unknown_and_keeps_no_job_off(node: Node, told, why):
-    check = with_check(node, may_hang=told == "stuck")
+    check = with_check(node, may_hang=told == "stuck", deadline_s=0.3)
     check.tell(told)
     node.start()
 
@@ -107,7 +107,7 @@ def test_a_check_of_what_the_node_does_not_have_says_nothing(node: Node):
 
 
 def test_a_child_that_hangs_is_ended_and_no_two_are_there_at_once(node: Node):
-    check = with_check(node, may_hang=True)
+    check = with_check(node, may_hang=True, deadline_s=0.3)
     check.tell("stuck")
     node.start()
     until(lambda: check.reads > 3, "several tries")

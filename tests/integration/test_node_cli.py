@@ -66,6 +66,16 @@ def test_preflight_for_people_is_a_table_with_reasons(node: Node, wheel: SiteChe
         assert said in ended.stdout
 
 
+def test_preflight_for_people_counts_what_does_not_apply(node: Node, wheel: SiteCheck):
+    wheel.tell("absent")
+    short = wheeltapper(node, "preflight").stdout
+    long = wheeltapper(node, "preflight", "--all").stdout
+
+    assert "this node has no wheel" not in short
+    assert "2 checks do not apply to this node; --all lists them." in short
+    assert "this node has no wheel" in long
+
+
 def test_a_warning_of_another_gpu_is_not_the_jobs_business(node: Node, wheel: SiteCheck):
     wheel.tell("worn 90")
 

@@ -214,7 +214,7 @@ def test_who_waits_in_vain_is_told_how_long():
     async def ask():
         never = asyncio.Event()
         runner = Runner(made([1], []).judges, HOST, lambda *_: None)
-        (run,) = runner._runs.values()
+        (run,) = runner._runs
         run._value = never.wait
         await runner.freshen(0.01, Context.PREFLIGHT, quick=False)
         return runner.outcomes()

@@ -99,6 +99,7 @@ class Agent:
         tasks = [asyncio.create_task(_keep_going(self.watch.runner.run_for_ever))]
         await self.watch.runner.first_round(FIRST_ROUND_S)
         self.watch.refresh()
+        self._cgroups.sample()
         parts = (
             self.watch.follow,
             self.watch.refresh_for_ever,

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from wheeltapper import versions
-from wheeltapper.checks.model import Context
+from wheeltapper.checks.host import versions
+from wheeltapper.checks.model import Context, Host, NotApplicable
 from wheeltapper.config import Config
 from wheeltapper.verdict import State
 from wheeltapper.wire import JobStay, Report
@@ -110,10 +110,17 @@ class Hooks:
         own = self.cgroups.conclude(stay.job)
         if self.leave.controller.exists:
             findings = [*self.watch.since(began(stay, now) - BEFORE_S, FINDINGS_MAX - len(own)), *own]
-            told = versions.read(self.watch.host)
+            told = dict(_versions(self.watch.host))
             self.outbox.post(Report(self.watch.node, self.watch.boot_id, stay, tuple(findings), told))
 
     def _check_name(self, environment: Environment) -> None:
         named = environment.get("SLURMD_NODENAME", self.watch.node)
         if named != self.watch.node:
             log.error("Slurm calls this node %s and we call it %s: set node.name.", named, self.watch.node)
+
+
+def _versions(host: Host) -> Mapping[str, str]:
+    try:
+        return versions.read(host)
+    except (NotApplicable, OSError):
+        return {}

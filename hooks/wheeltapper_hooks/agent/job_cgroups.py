@@ -30,8 +30,8 @@ class JobCgroups:
     async def sample_for_ever(self) -> None:
         """Look at every job again and again."""
         while True:
-            self.sample()
             await asyncio.sleep(self.limits.sample_s)
+            self.sample()
 
     def sample(self) -> None:
         """Look at every job once, and forget those that are gone."""

@@ -7,9 +7,8 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
-from wheeltapper.checks.model import Context, Host, Probe
+from wheeltapper.checks.model import Context, Host
 from wheeltapper.checks.outcome import Outcome
 from wheeltapper.checks.registry import Chosen
 from wheeltapper.evidence import Finding
@@ -36,7 +35,7 @@ class Runner:
         self._renewed = asyncio.Event()
         self._all_tried = asyncio.Event()
         self._runs = self._made(chosen, host)
-        self._untried = {probe for probe, run in self._runs.items() if Context.PERIODIC in run.contexts}
+        self._untried = {id(run) for run in self._runs if Context.PERIODIC in run.contexts}
         if not self._untried:
             self._all_tried.set()
 
@@ -45,15 +44,15 @@ class Runner:
         by_check: dict[str, list[Finding]] = {}
         for each in standing:
             by_check.setdefault(each.signature.removeprefix("check."), []).append(each)
-        for run in self._runs.values():
+        for run in self._runs:
             run.restore(by_check)
 
     def use(self, chosen: Sequence[Chosen], host: Host) -> None:
         """Go on with other checks, limits or expectations; findings of checks that are gone are over."""
-        before = {run.probe.name: run for run in self._runs.values()}
+        before = {run.probe.name: run for run in self._runs}
         left = self.standing
         self._runs = self._made(chosen, host)
-        for run in self._runs.values():
+        for run in self._runs:
             if run.probe.name in before:
                 run.follow(before[run.probe.name])
         self._renewed.set()
@@ -63,17 +62,17 @@ class Runner:
     @property
     def standing(self) -> tuple[Finding, ...]:
         """The findings that stand, in the order of the checks' names."""
-        found = {name: each for run in self._runs.values() for name, each in run.standing.items()}
+        found = {name: each for run in self._runs for name, each in run.standing.items()}
         return tuple(each for name in sorted(found) for each in found[name])
 
     @property
     def blind(self) -> tuple[str, ...]:
         """Why checks that may convict cannot look, a sentence for each probe."""
-        return tuple(filter(None, (run.blindness() for run in self._runs.values())))
+        return tuple(filter(None, (run.blindness() for run in self._runs)))
 
     def outcomes(self) -> tuple[Outcome, ...]:
         """Return what each check says now, in the order of their names."""
-        said = [run.outcome(each) for run in self._runs.values() for each in run.judges]
+        said = [run.outcome(each) for run in self._runs for each in run.judges]
         return tuple(sorted(said, key=lambda each: each.check))
 
     async def run_for_ever(self) -> None:
@@ -81,7 +80,7 @@ class Runner:
         while True:
             self._renewed.clear()
             renewed = asyncio.create_task(self._renewed.wait())
-            periodic = [each for each in self._runs.values() if Context.PERIODIC in each.contexts]
+            periodic = [each for each in self._runs if Context.PERIODIC in each.contexts]
             tasks = {renewed, *(asyncio.create_task(self._repeat(each)) for each in periodic)}
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -102,9 +101,7 @@ class Runner:
 
         When *quick*, only what cannot hang is read: the rest is as fresh as its schedule keeps it.
         """
-        stale = [
-            each for each in self._runs.values() if context in each.contexts and not (quick and each.probe.may_hang)
-        ]
+        stale = [each for each in self._runs if context in each.contexts and not (quick and each.probe.may_hang)]
         tasks = {asyncio.create_task(self._look(each, each.probe.every_s)): each for each in stale}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=within)
@@ -113,11 +110,11 @@ class Runner:
                 tasks[task].give_up(within)
             await asyncio.gather(*late, return_exceptions=True)
 
-    def _made(self, chosen: Sequence[Chosen], host: Host) -> dict[Probe[Any], ProbeRun]:
-        sharing: dict[Probe[Any], list[Chosen]] = {}
+    def _made(self, chosen: Sequence[Chosen], host: Host) -> list[ProbeRun]:
+        sharing: dict[int, list[Chosen]] = {}
         for each in chosen:
-            sharing.setdefault(each.check.probe, []).append(each)
-        return {probe: ProbeRun(judges, host, self.tally) for probe, judges in sharing.items()}
+            sharing.setdefault(id(each.check.probe), []).append(each)
+        return [ProbeRun(judges, host, self.tally) for judges in sharing.values()]
 
     async def _repeat(self, run: ProbeRun) -> None:
         probe = run.probe
@@ -129,7 +126,7 @@ class Runner:
                 self.tally.count(probe.name, "late")
             # Half a period: what a hook has just had read need not be read again.
             await self._look(run, probe.every_s / 2)
-            self._untried.discard(probe)
+            self._untried.discard(id(run))
             if not self._untried:
                 self._all_tried.set()
             pause = probe.every_s * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - likewise

@@ -26,6 +26,9 @@ def preflight(
         list[str] | None,
         typer.Option("--gpu", help="PCI address of a GPU of the job; warnings of other GPUs are left out. May repeat."),
     ] = None,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Also list the checks that do not apply to this node.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -45,7 +48,7 @@ def preflight(
     except (WheeltapperError, OSError) as error:
         typer.echo(f"wheeltapper preflight: {error}", err=True)
         raise typer.Exit(BAD_INPUT) from error
-    typer.echo(codec.dumps(said)) if as_json else _print(said)
+    typer.echo(codec.dumps(said)) if as_json else _print(said, show_all=show_all)
     if said.verdict.state is State.FAIL:
         raise typer.Exit(FAILED)
     if said.verdict.state is State.UNKNOWN:
@@ -63,22 +66,22 @@ def _addresses(given: Iterable[str]) -> list[str]:
     return [each for each in found.values() if each]
 
 
-def _print(said: Preflight) -> None:
+def _print(said: Preflight, *, show_all: bool) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
+
+    from wheeltapper.checks.outcome import Result
 
     console = Console()
     table = Table("check", "verdict", "age", "reason")
-    for each in said.checks:
+    shown = [each for each in said.checks if show_all or each.result is not Result.NOT_APPLICABLE]
+    for each in shown:
         age = "" if each.age_s is None else f"{each.age_s:.0f} s"
         colour = COLOURS[each.result.value]
-        table.add_row(each.check, f"[{colour}]{each.result.value}[/]", age, _plain(each.reason))
+        table.add_row(each.check, f"[{colour}]{each.result.value}[/]", age, escape(each.reason))
     console.print(table)
+    if len(shown) < len(said.checks):
+        console.print(f"{len(said.checks) - len(shown)} checks do not apply to this node; --all lists them.")
     by = "Asked: the agent." if said.asked == "agent" else "No agent runs here, so this process has looked itself."
     console.print(f"{said.sentence}. {by}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

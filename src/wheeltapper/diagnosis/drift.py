@@ -13,14 +13,14 @@ FACTS = {
     "network": "NCCL's network",
     "driver": "the CUDA driver",
     "nccl": "NCCL",
-    "installed_driver": "the NVIDIA driver",
+    "installed_nvidia_driver": "the NVIDIA driver",
     "installed_nccl": "the installed NCCL",
     "installed_cuda": "the installed CUDA",
     "installed_ofed": "the driver of the network adapters",
 }
 """Fields that must agree between nodes, and their names for people."""
 
-BRANCHES = {"driver": 1, "nccl": 2, "cuda": 2, "ofed": 2}
+BRANCHES = {"nvidia_driver": 1, "nccl": 2, "cuda": 2, "ofed": 2}
 """How many numbers of an installed version make a branch. Within one, nodes work together: every update that is rolled
 out node by node makes such a difference, so it is told and explains nothing. Nor does the kernel's version."""
 
