@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.bench.harness import Figure, progress
 from tests.integration import fake_nvml
 from tests.integration.fake_loading import VARIABLE
-from tests.integration.node import LOST, Node, until
+from tests.integration.node import LOST, Node
 from wheeltapper.checks.registry import shipped
 from wheeltapper_hooks.agent.asking import ask_agent
 
@@ -76,6 +76,10 @@ def _made(folder: Path, off: list[str]) -> BusyNode:
     roots = node.folder / "roots"
     roots.mkdir()
     fake_nvml.lay(roots, {"addresses": GPUS})
+    for place, kept in (("", "bus"), ("bus", "pci")):
+        for path in (Path("/sys") / place).iterdir():
+            if path.name != kept:
+                (roots / "sys" / place / path.name).symlink_to(path)
     node.configure(
         node={"expected_gpus": len(GPUS), "gpus": list(GPUS)},
         agent={"sysfs": str(roots / "sys"), "dev": str(roots / "dev")},
@@ -90,7 +94,8 @@ def _figure(name: str, value: float, unit: str, baseline: str, against: float, n
 
 def _watched(nodes: list[BusyNode]) -> tuple[list[list[float]], list[float]]:
     """Return each agent's memory in MB, second by second, and the percent of one processor that it used."""
-    until(lambda: all("Watching" in node.log for node in nodes), "the agents")
+    for node in nodes:
+        _must_see(node)
     pids = [node.agent.pid for node in nodes if node.agent]
     seen: list[list[float]] = [[] for _ in pids]
     before, began = [_cpu_s(pid) for pid in pids], time.monotonic()
@@ -101,6 +106,14 @@ def _watched(nodes: list[BusyNode]) -> tuple[list[list[float]], list[float]]:
         progress("agent", second, WATCHED_S)
     took = time.monotonic() - began
     return seen, [100 * (_cpu_s(pid) - was) / took for pid, was in zip(pids, before, strict=True)]
+
+
+def _must_see(node: BusyNode) -> None:
+    """Raise when a check cannot look: an agent that sees nothing is cheap."""
+    said = ask_agent(node.run_dir, "preflight")
+    blind = {each["check"]: each["reason"] for each in said["checks"] if each["result"] == "unknown"}
+    if blind:
+        raise RuntimeError(f"these cannot look: {blind}")
 
 
 def _kernel_lines(node: BusyNode, usual_mb: float) -> Iterator[Figure]:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -305,6 +306,14 @@ def test_sigterm_is_a_clean_stop(node: Node):
     assert "Traceback" not in node.log
     assert not (node.run_dir / "agent.sock").exists()
     assert not node.verdict_file.exists(), "nobody stands behind it"
+
+
+@pytest.mark.skipif(find_spec("_md5") is None, reason="this Python takes all hashes from OpenSSL")
+def test_the_agent_holds_no_tls_library(node: Node):
+    """It speaks none, and the library would be an eighth of its memory."""
+    node.start()
+
+    assert "libssl" not in Path(f"/proc/{node.agent.pid}/maps").read_text()
 
 
 def test_only_root_may_ask(node: Node):

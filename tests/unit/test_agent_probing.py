@@ -221,3 +221,16 @@ def test_who_waits_in_vain_is_told_how_long():
 
     (said,) = asyncio.run(ask())
     assert (said.result, said.reason) == (Result.UNKNOWN, "it was not read within 0.01 s")
+
+
+def test_what_cannot_be_pickled_is_kept_as_it_is(clocks):
+    seen: list[Any] = []
+    functions = [lambda: 1, lambda: 2]
+    left = iter(functions)
+    probe = Probe("functions", lambda _host: next(left), keep_s=300.0)
+    check = Check("functions", probe, lambda readings, *_: seen.extend(each.value for each in readings) or ())
+    run = ProbeRun([Chosen(check, NoLimits(), "")], HOST, Tally())
+    read(run)
+    read(run)
+
+    assert seen == [functions[0], *functions]

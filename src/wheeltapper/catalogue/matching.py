@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import ahocorasick
 
@@ -32,8 +33,9 @@ class Catalogue:
         self._anchors: dict[Source, ahocorasick.Automaton] = {}
 
     def of(self, source: Source) -> Catalogue:
-        """Return the catalogue of the signatures that read *source*, for who reads nothing else."""
-        return Catalogue((each for each in self.signatures if source in each.sources), self._engine)
+        """Return the catalogue of the signatures that read *source*, without their examples: for who only matches."""
+        own = (each for each in self.signatures if source in each.sources)
+        return Catalogue((replace(each, examples=(), near_misses=(), origin="") for each in own), self._engine)
 
     def ends(self, block: bytes, source: Source) -> Sequence[int]:
         """Return in rising order where the lines of *block* end that must be read; see :class:`Engine`.

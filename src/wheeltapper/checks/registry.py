@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,7 +104,9 @@ def _site_modules(folders: Iterable[Path]) -> Iterator[ModuleType]:
         spec = importlib.util.spec_from_file_location(f"wheeltapper_site_check_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise ConfigError(f"{path} is no Python file")
-        module = importlib.util.module_from_spec(spec)
+        module = sys.modules[spec.name] = importlib.util.module_from_spec(
+            spec
+        )  # by which a child's reading is unpickled
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # the boundary to somebody else's file
