@@ -141,6 +141,18 @@ def test_a_child_that_cannot_be_killed_is_left_behind_and_no_second_is_started(c
     assert run.outcome(chosen).result is Result.OK
 
 
+@pytest.mark.parametrize("cut", [1, 10])
+def test_an_answer_that_breaks_off_is_no_reading(clocks, monkeypatch, cut):
+    async def cut_off(work, _deadline):
+        return work()[:-cut]
+
+    monkeypatch.setattr(probing, "in_child", cut_off)
+    run = made([1], [], may_hang=True)
+    read(run)
+
+    assert run.outcome(run.judges[0]).reason == "the child ended in the middle of its answer"
+
+
 async def _whole(work, _deadline):
     return work()
 

@@ -27,7 +27,6 @@ REOPEN_S = 1.0
 KNOWN_MAX = 4_000
 """Findings of this boot kept at hand for judging; beyond it, those that no longer matter are let go."""
 
-
 BATCHES_MAX = 4
 """Reads of one look: in a flood of lines hooks are answered all the same, and the rest is read at the next look."""
 

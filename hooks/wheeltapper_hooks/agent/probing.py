@@ -126,7 +126,11 @@ class ProbeRun:
     async def _value(self) -> Any:
         if not self.probe.may_hang:
             return _asked(lambda: self.probe.read(self._host), self.probe.name)
-        kind, value = pickle.loads(await in_child(self._in_child, self.probe.deadline_s))  # noqa: S301 - our own child's
+        told = await in_child(self._in_child, self.probe.deadline_s)
+        try:
+            kind, value = pickle.loads(told)  # noqa: S301 - our own child's words
+        except (pickle.UnpicklingError, EOFError) as error:
+            raise ChildProcessError("the child ended in the middle of its answer") from error
         if kind == "absent":
             raise NotApplicable(value)
         if kind == "unreadable":
