@@ -41,6 +41,8 @@ def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection)
         acts.append(Act("requeue", attempt.job, str(int(attempt.start or 0))))
     if job.exclude and (job.requeue or attempt.scheduler_requeued):
         acts.append(Act("exclude", attempt.job, ",".join(job.exclude)))
+    if job.avoid and (job.requeue or attempt.scheduler_requeued):
+        acts.append(Act("avoid", attempt.job, ",".join(job.avoid)))
     if job.requeue:
         # Slurm holds a requeued job back for two minutes, and a job that a prolog kept off for ever.
         acts.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
@@ -69,6 +71,7 @@ class Doer:
             "annotate": self._annotate,
             "requeue": self._requeue,
             "exclude": self._exclude,
+            "avoid": self._avoid,
             "start": self._start,
         }
 
@@ -135,6 +138,20 @@ class Doer:
                 raise
             return "it was requeued already"
         return "requeued"
+
+    async def _avoid(self, act: Act, record: JobRecord) -> str | NotYet:
+        """Keep a large job off nodes on probation, unless it would have too few left."""
+        needed = max((len(each.attempt.nodes) for each in self._ledger.of_attempt(act.attempt)), default=0)
+        partitions = {each.attempt.partition for each in self._ledger.of_attempt(act.attempt)}
+        without = set(record.excluded) | set(act.value.split(","))
+        free = [
+            node
+            for node in await self._client.nodes()
+            if not node.out and node.name not in without and partitions.intersection(node.partitions)
+        ]
+        if len(free) < needed:
+            return f"it needs {needed} nodes and has {len(free)} others, so it may run on nodes on probation"
+        return await self._exclude(act, record)
 
     async def _exclude(self, act: Act, record: JobRecord) -> str | NotYet:
         if record.state in {"RUNNING", "CONFIGURING"}:

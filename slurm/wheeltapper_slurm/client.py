@@ -25,6 +25,15 @@ class SlurmClient(Protocol):
     async def drain(self, node: str, reason: str) -> None:
         """Drain *node*, state and reason in one call: Slurm may throw away a reason that comes alone."""
 
+    async def resume(self, node: str) -> None:
+        """Put a drained *node* back to work."""
+
+    async def reboot(self, node: str, reason: str) -> None:
+        """Let slurmctld reboot *node* through its RebootProgram once nothing runs there; a drained node stays drained.
+
+        *reason* is the node's own, which Slurm would otherwise replace.
+        """
+
     async def requeue(self, job: str) -> None:
         """Requeue *job*; it stays pending for about two minutes unless its start time is changed."""
 

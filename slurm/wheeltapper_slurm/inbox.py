@@ -6,7 +6,7 @@ import logging
 
 from wheeltapper.config import Mode
 from wheeltapper.errors import SchedulerError
-from wheeltapper.wire import Answer, Leave, LogReport, Report
+from wheeltapper.wire import Answer, Health, Leave, LogReport, Message, Report
 from wheeltapper_slurm import gather, logs
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.parts import Parts
@@ -23,10 +23,13 @@ class Inbox:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def hear(self, message: Report | LogReport | Leave) -> Answer:
+    async def hear(self, message: Message) -> Answer:
         """Return the answer to *message*, once it is in the journal."""
         if isinstance(message, Leave):
             return await self._leave(message)
+        if isinstance(message, Health):
+            self._parts.healths.hear(message, self._parts.clock())
+            return Answer()
         self._parts.journal.receive(message, self._parts.clock())
         await self._parts.arrivals.tell()
         if isinstance(message, Report):

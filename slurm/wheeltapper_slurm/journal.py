@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS report (
     job TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, epilog_at REAL NOT NULL, received_at REAL NOT NULL,
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
+CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS kept_off (
     job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
 );
@@ -127,6 +128,19 @@ class Journal:
         """Return when and on which evidence our prolog kept *job* off nodes."""
         rows = self._db.execute("SELECT at, body FROM kept_off WHERE job = ? ORDER BY at, node", (job,))
         return [(at, codec.loads(Leave, body)) for at, body in rows]
+
+    def ask_reboot(self, node: str, key: str) -> bool:
+        """Write down that *node* is to be rebooted for the fault *key*; False when that was written before."""
+        done = self._db.execute(
+            "INSERT INTO reboot VALUES (?, ?) ON CONFLICT (node) DO UPDATE SET key = excluded.key"
+            " WHERE key != excluded.key",
+            (node, key),
+        )
+        return bool(done.rowcount)
+
+    def forget_reboot(self, node: str) -> None:
+        """The reboot of *node* was refused, or is over."""
+        self._db.execute("DELETE FROM reboot WHERE node = ?", (node,))
 
     def settle(self, attempt: OpenAttempt, used: Iterable[Report | LogReport], now: float) -> None:
         """Forget an attempt that is decided, the reports *used* for it, and what no attempt ever claimed."""

@@ -14,6 +14,7 @@ from wheeltapper.labels import UNKNOWN
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
+from wheeltapper.policy.release import on_probation
 from wheeltapper.wire import Leave
 from wheeltapper_slurm import acts, comment
 from wheeltapper_slurm.gather import Gathered
@@ -22,7 +23,9 @@ from wheeltapper_slurm.gather import Gathered
 def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
     diagnosis = diagnosis_of(gathered, attempt, config)
-    decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now)
+    since = now - config.policy.probation_h * 3600
+    probation = on_probation(ledger.quarantines(since=since), now, config.policy)
+    decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now, probation)
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)
     interruption = Interruption(attempt, diagnosis, decision, config.policy.mode, now)

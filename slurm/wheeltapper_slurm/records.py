@@ -17,6 +17,9 @@ _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
 # itself prints next.
 _COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
+_SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
+# What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
+_REBOOT = re.compile(r"(?: : reboot (?:requested|issued|complete|timed out))+$")
 _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 
@@ -73,6 +76,11 @@ class NodeRecord:
     def drained(self) -> bool:
         """True when somebody drained it, a person or we."""
         return bool(self.states & {"DRAIN", "DRAINING", "DRAINED"})
+
+    @property
+    def rebooting(self) -> bool:
+        """True when a reboot through Slurm was asked for and is not over."""
+        return bool(self.states & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
     @property
     def silent(self) -> bool:
@@ -139,11 +147,11 @@ def node(line: str) -> NodeRecord:
     states = frozenset(re.split(r"[+*~#!%$@^-]+", pairs["State"].upper())) - {""}
     marks = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
     flags = frozenset(flag for mark, flag in marks.items() if mark in pairs["State"])
-    reason = re.sub(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$", "", _text(pairs.get("Reason", "")))
+    reason = _SIGNED.sub("", _text(pairs.get("Reason", "")))
     return NodeRecord(
         name=pairs["NodeName"],
         states=states | flags,
-        reason=reason,
+        reason=_REBOOT.sub("", reason),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
     )
 

@@ -15,6 +15,7 @@ from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
 from wheeltapper_slurm.gather import Gathered
 from wheeltapper_slurm.journal import OpenAttempt
+from wheeltapper_slurm.keeper import Keeper
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.spool import Ended
 
@@ -41,6 +42,7 @@ class Rounds:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._doer = Doer(parts.client, parts.ledger, parts.config.policy.mode, parts.clock)
+        self._keeper = Keeper(parts)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}
@@ -68,6 +70,11 @@ class Rounds:
             await self._turn(attempt.key, self._consider(attempt))
         for key in sorted({act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}):
             await self._turn(f"acts of {key}", self._doer.do(key))
+        await self._turn("nodes that are out", self._look_after())
+
+    async def _look_after(self) -> bool:
+        await self._keeper.look()
+        return True
 
     async def _turn(self, name: str, work: Coroutine[None, None, bool]) -> None:
         """Let *work* do what it can; when it says False or fails, it has its next turn after a pause that doubles."""

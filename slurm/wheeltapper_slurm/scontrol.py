@@ -62,6 +62,12 @@ class Scontrol:
     async def drain(self, node: str, reason: str) -> None:
         await self._run("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
 
+    async def resume(self, node: str) -> None:
+        await self._run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+    async def reboot(self, node: str, reason: str) -> None:
+        await self._run("scontrol", "reboot", f"reason={reason}", node)
+
     async def requeue(self, job: str) -> None:
         await self._run("scontrol", "requeue", job)
 

@@ -19,6 +19,7 @@ from wheeltapper.ledger.store import Ledger
 from wheeltapper_slurm import judge
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.parts import Parts
@@ -49,7 +50,8 @@ class Service:
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
         gate = Gate(client, self._ledger, config.policy)
-        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), clock)
+        healths = Healths(config.agent.health_interval_s)
+        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(parts)
         self._rounds = Rounds(parts)
 

@@ -26,6 +26,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from wheeltapper import codec
 from wheeltapper.errors import WireError
 from wheeltapper.evidence import Finding
+from wheeltapper.verdict import State
 
 MAX_BODY = 4 << 20
 """Bytes of one message: a report of some thousand findings."""
@@ -81,6 +82,22 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """How a node is, whether or not a job runs there: sent whenever it changes, and again at a slow interval.
+
+    ``held_s`` is how many seconds the node has been in this ``state`` without a break, on its own clock; ``findings``
+    are the open faults, the gravest first.
+    """
+
+    node: str
+    boot_id: str
+    state: State
+    held_s: float
+    findings: tuple[Finding, ...] = ()
+    kind: Literal["health"] = "health"
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The service's answer to any of them.
 
@@ -98,8 +115,10 @@ class Answer:
     reason: str = ""
 
 
-Message = Annotated[Report | LogReport | Leave, Field(discriminator="kind")]
-_message: TypeAdapter[Report | LogReport | Leave] = TypeAdapter(Message)
+Message = Report | LogReport | Leave | Health
+"""Whatever a node says."""
+
+_message: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
 def node_key(master: bytes, node: str) -> bytes:
@@ -126,7 +145,7 @@ def _mac(key: bytes, direction: str, nonce: str, body: bytes) -> str:
     return hmac.new(key, f"{direction} {nonce} ".encode() + body, hashlib.sha256).hexdigest()
 
 
-async def ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave, timeout: float) -> Answer:
+async def ask(address: str, node: str, key: bytes, message: Message, timeout: float) -> Answer:
     """Send *message* to the service at *address* (``host:port``) and return its answer within *timeout* seconds.
 
     Raises:
@@ -141,7 +160,7 @@ async def ask(address: str, node: str, key: bytes, message: Report | LogReport |
         raise WireError(f"the controller service at {address} broke off or does not speak {PROTOCOL}") from error
 
 
-async def _ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave) -> Answer:
+async def _ask(address: str, node: str, key: bytes, message: Message) -> Answer:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -166,7 +185,7 @@ async def serve(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     master: bytes,
-    handle: Callable[[Report | LogReport | Leave], Awaitable[Answer]],
+    handle: Callable[[Message], Awaitable[Answer]],
     read_timeout: float,
 ) -> None:
     """Answer one connection: prove the node, read its message within *read_timeout* seconds, call *handle*.
@@ -189,7 +208,7 @@ async def serve(
 
 async def _receive(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes
-) -> tuple[Report | LogReport | Leave, bytes, str]:
+) -> tuple[Message, bytes, str]:
     nonce = secrets.token_hex(16)
     writer.write(f"{PROTOCOL} {nonce}\n".encode())
     await writer.drain()

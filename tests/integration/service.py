@@ -10,11 +10,9 @@ from contextlib import suppress
 from tests.integration.node import until
 from wheeltapper import wire
 from wheeltapper.errors import WireError
-from wheeltapper.wire import Answer, Leave, LogReport, Report
+from wheeltapper.wire import Answer, Message
 
 MASTER = b"m" * 32
-
-Message = Report | LogReport | Leave
 
 
 class Service:

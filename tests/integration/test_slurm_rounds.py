@@ -17,6 +17,7 @@ from wheeltapper.ledger.store import Ledger
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather
 from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.parts import Parts
@@ -39,7 +40,7 @@ class Desk:
         self.ledger = Ledger(settings.ledger.path)
         self.journal = Journal(settings.controller.spool_dir / "journal.db")
         gate = Gate(slurm, self.ledger, settings.policy)
-        parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), lambda: self.now)
+        parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), Healths(120.0), lambda: self.now)
         self.rounds, self.inbox = Rounds(parts), Inbox(parts)
 
     def ended(self, name="14.1", **env):

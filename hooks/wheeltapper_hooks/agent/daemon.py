@@ -26,6 +26,7 @@ from wheeltapper_hooks.agent.outbox import Outbox
 from wheeltapper_hooks.agent.server import Server
 from wheeltapper_hooks.agent.slurm_node import SlurmNode
 from wheeltapper_hooks.agent.store import Store
+from wheeltapper_hooks.agent.teller import Teller
 from wheeltapper_hooks.agent.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ class Agent:
         self._stop = asyncio.Event()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
+        self._teller = Teller(self.watch, self._controller)
         self._use(settings)
 
     def _use(self, settings: Config) -> None:
@@ -85,7 +87,13 @@ class Agent:
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self._server.start()
         self.watch.refresh()
-        parts = (self.watch.follow, self.watch.refresh_for_ever, self._outbox.deliver_for_ever, self._tidy_for_ever)
+        parts = (
+            self.watch.follow,
+            self.watch.refresh_for_ever,
+            self._outbox.deliver_for_ever,
+            self._teller.tell_for_ever,
+            self._tidy_for_ever,
+        )
         tasks = [asyncio.create_task(_keep_going(part)) for part in parts]
         log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
         await self._stop.wait()

@@ -54,6 +54,8 @@ class Watch:
         self._lost = tuple(each for each in known if each.signature == gpu_count.CHECK.signature)[-1:]
         self._unwritable = ""
         self._changed = False
+        self.turned = asyncio.Event()
+        self.turned_at = uptime()
         self.verdict = self._judge()
 
     async def follow(self) -> None:
@@ -193,6 +195,9 @@ class Watch:
         before, self.verdict = self.verdict, self._judge()
         if (before.state, before.findings) != (self.verdict.state, self.verdict.findings):
             log.warning("The verdict was %s; now %s.", before.state.value, self.verdict)
+            self.turned.set()
+        if before.state is not self.verdict.state:
+            self.turned_at = uptime()
         if not self._write("verdict", files.render_verdict(self.verdict, uptime())):
             self._remove_verdict()
 

@@ -12,12 +12,25 @@ from wheeltapper.policy.model import Decision, History, JobAction, NodeAction, P
 from wheeltapper.policy.reason import format_reason
 
 
-def decide(diagnosis: Diagnosis, attempt: Attempt, history: History, policy: PolicySection, now: float) -> Decision:
-    """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done."""
+def decide(
+    diagnosis: Diagnosis,
+    attempt: Attempt,
+    history: History,
+    policy: PolicySection,
+    now: float,
+    probation: frozenset[str] = frozenset(),
+) -> Decision:
+    """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done.
+
+    *probation* are nodes that came back lately; a large job that runs again avoids them.
+    """
     if attempt.ending is Ending.LAUNCH_FAILED and diagnosis.confirmed:
-        return Decision(job=_kept_off(diagnosis), quarantine=_quarantine(diagnosis, attempt, now))
-    wanted = _wanted(diagnosis, attempt, history, policy)
-    job = _permitted(wanted, attempt, history, policy) if wanted.requeue else wanted
+        job = _kept_off(diagnosis)
+    else:
+        job = _wanted(diagnosis, attempt, history, policy)
+        job = _permitted(job, attempt, history, policy) if job.requeue else job
+    if len(attempt.nodes) > policy.probation_max_nodes:
+        job = replace(job, avoid=tuple(sorted(probation - set(job.exclude))))
     return Decision(job=job, quarantine=_quarantine(diagnosis, attempt, now))
 
 

@@ -25,12 +25,16 @@ class NodeAction:
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not."""
+    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not.
+
+    ``avoid`` are nodes on probation: the job does without them where there are enough others.
+    """
 
     requeue: bool
     reason: str
     delay: float = 0.0
     exclude: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
     payer: Payer = Payer.NOBODY
 
 

@@ -48,6 +48,7 @@ class FakeSlurm:
         self._nodes = {each.name: each for each in nodes}
         self.jobs = {each.id: each for each in jobs}
         self.down = down
+        self.no_reboot_program = False
         self.asked: list[tuple[str, ...]] = []
 
     def _answer(self) -> None:
@@ -71,9 +72,24 @@ class FakeSlurm:
         self.asked.append(("drain", node, reason))
         self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE", "DRAIN"}), reason=reason)
 
-    def resume(self, node):
+    def put_back(self, node):
         """What a person does."""
         self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE"}), reason="")
+
+    def set_node(self, node):
+        """What the node has become meanwhile."""
+        self._nodes[node.name] = node
+
+    async def resume(self, node):
+        self._answer()
+        self.asked.append(("resume", node))
+        self.put_back(node)
+
+    async def reboot(self, node, reason):
+        self._answer()
+        self.asked.append(("reboot", node, reason))
+        if self.no_reboot_program:
+            raise SchedulerError("RebootProgram is not defined")
 
     async def requeue(self, job):
         self._answer()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.make import attempt, diagnosis, logged, xid79
-from tests.unit.slurm.fake import FakeSlurm, job
+from tests.unit.slurm.fake import FakeSlurm, job, node
 from wheeltapper.attempt import Ending
 from wheeltapper.config import Mode, PolicySection
 from wheeltapper.ledger.model import Act, Interruption, Outcome
@@ -218,3 +219,36 @@ def test_a_diagnosis_from_the_kernel_log_names_the_node():
     hardware = diagnosis("hardware/gpu_xid", xid79())
 
     assert "hardware/gpu_xid xid=79 at n2 kernel log: 'NVRM: Xid" in comment.entry(1, hardware, JobAction(True, "r"))
+
+
+LARGE = attempt(nodes=("n1", "n2"), partition="main")
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [
+        pytest.param(2, [("update", "12", "ExcNodeList", "n9")], id="enough others"),
+        pytest.param(1, [], id="too few others"),
+    ],
+)
+def test_nodes_on_probation_are_avoided_where_there_are_enough_others(ledger, others, asked):
+    names = [f"n{number}" for number in range(1, others + 1)]
+    slurm = FakeSlurm(
+        *map(node, [*names, "n9"]),
+        node("n3", ("IDLE", "DRAIN")),
+        node("n4", partitions=("other",)),
+        jobs=(job(state="PENDING"),),
+    )
+    case = Interruption(LARGE, diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, [Act("avoid", "12", "n9")])
+
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+
+    assert slurm.asked == asked
+    assert outcomes(ledger) == [("avoid", "done")]
+
+
+def test_a_job_that_avoids_nodes_says_so_in_its_plan():
+    decision = Decision(replace(REQUEUE.job, avoid=("n8", "n9")))
+
+    assert ("avoid", "n8,n9") in [(act.kind, act.value) for act in acts.plan(decision, LARGE, "n", PolicySection())]
