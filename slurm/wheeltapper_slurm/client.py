@@ -22,6 +22,9 @@ class SlurmClient(Protocol):
     async def nodes(self) -> list[NodeRecord]:
         """Return every node."""
 
+    async def topology(self) -> dict[str, frozenset[str]]:
+        """Return the nodes of each leaf switch or block that Slurm knows of; nothing without a topology."""
+
     async def drain(self, node: str, reason: str) -> None:
         """Drain *node*, state and reason in one call: Slurm may throw away a reason that comes alone."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wheeltapper.config import Mode, PolicySection
@@ -12,25 +12,14 @@ from wheeltapper.evidence import Finding
 from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy import release
-from wheeltapper.policy.budget import Share, refusal
-from wheeltapper.policy.reason import TO_DO, format_reason, is_ours, parse_reason
+from wheeltapper.policy.budget import Standing, refused
+from wheeltapper.policy.reason import TO_DO, format_reason, parse_reason
 from wheeltapper.wire import Answer, Leave
+from wheeltapper_slurm import domains
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.records import NodeRecord
 
 log = logging.getLogger(__name__)
-
-
-def shares(nodes: Iterable[NodeRecord], partitions: Iterable[str]) -> dict[str, Share]:
-    """Return for each of *partitions* how many nodes it has and how many of them are out by our doing."""
-    wanted = set(partitions)
-    found: dict[str, Share] = {}
-    for node in nodes:
-        ours = node.drained and is_ours(node.reason)
-        for name in wanted.intersection(node.partitions):
-            share = found.get(name, Share(0, 0))
-            found[name] = Share(share.size + 1, share.out + int(ours))
-    return found
 
 
 class Gate:
@@ -74,13 +63,17 @@ class Gate:
         if not fresh:
             return Answer(released=True, reason="a person put it back after it was taken out on this evidence")
         reason = self._reason(fresh, leave.job, now, 1 + release.times_out(history, now, self._policy))
-        blocked = refusal(shares(await self._client.nodes(), node.partitions), self._policy.budget)
+        blocked = refused(await self._standing(node), self._policy.budget)
         if blocked:
             self._record(leave, fresh[0], now, Outcome.FAILED, blocked)
             return Answer(reason=f"the budget forbids it: {blocked}")
         await self._client.drain(leave.node, reason)
         self._ledger.record_quarantine(_taken_out(leave, fresh, reason, now))
         return Answer(out=True, reason=f"drained: {reason}")
+
+    async def _standing(self, node: NodeRecord) -> Standing:
+        members = domains.of(self._policy.budget.domains) or await self._client.topology()
+        return domains.standing(node, await self._client.nodes(), members)
 
     async def _out_already(
         self, leave: Leave, findings: Sequence[Finding], node: NodeRecord, history: Sequence[Quarantine], now: float

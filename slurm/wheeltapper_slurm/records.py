@@ -91,6 +91,8 @@ class NodeRecord:
 def fields(line: str) -> dict[str, str]:
     """Return the ``key=value`` pairs of one record; a value reaches to the next key, the first of equal keys counts."""
     found = list(_KEY.finditer(line))
+    if not found:
+        return {}
     pairs: dict[str, str] = {}
     for this, following in zip(found, [*found[1:], None], strict=True):
         value = line[this.end() : following.start() if following else len(line)]

@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from wheeltapper.errors import SchedulerDown, SchedulerError
-from wheeltapper_slurm import records
+from wheeltapper_slurm import domains, records
 from wheeltapper_slurm.records import JobRecord, NodeRecord
 
 # Whoever starts us may have set no search path: slurmctld's own scripts have none.
@@ -58,6 +58,16 @@ class Scontrol:
     async def nodes(self) -> list[NodeRecord]:
         text = await self._run("scontrol", "show", "node", "-o")
         return [records.node(line) for line in text.splitlines() if line.startswith("NodeName=")]
+
+    async def topology(self) -> dict[str, frozenset[str]]:
+        try:
+            text = await self._run("scontrol", "show", "topology")
+        except SchedulerError as error:
+            # Without a topology plugin some releases print nothing, and some refuse.
+            if isinstance(error, SchedulerDown):
+                raise
+            return {}
+        return domains.leaves(text)
 
     async def drain(self, node: str, reason: str) -> None:
         await self._run("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")

@@ -16,7 +16,7 @@ from wheeltapper import wire
 from wheeltapper.config import Config
 from wheeltapper.errors import SchedulerError, WireError
 from wheeltapper.ledger.store import Ledger
-from wheeltapper_slurm import judge
+from wheeltapper_slurm import domains, judge
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
@@ -49,6 +49,7 @@ class Service:
         self._ledger = Ledger(config.ledger.path)
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
+        domains.of(config.policy.budget.domains)  # a wrong node list is told at start
         gate = Gate(client, self._ledger, config.policy)
         healths = Healths(config.agent.health_interval_s)
         parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)

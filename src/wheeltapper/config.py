@@ -124,11 +124,23 @@ class ControllerSection(Section):
 
 
 class BudgetSection(Section):
-    """How many nodes may be out at once, per partition. It blocks new quarantines and never releases."""
+    """How many nodes may be out at once, per partition and failure domain. It blocks new ones and never releases."""
 
     max_nodes: int | None = Field(None, ge=1, description="Absolute limit. Absent: the percentage alone counts.")
     max_percent: float = Field(
         10.0, gt=0, le=100, strict=False, description="Share of a partition's nodes; one node is always allowed."
+    )
+    domain_max_percent: float = Field(
+        25.0,
+        gt=0,
+        le=100,
+        strict=False,
+        description="Share of a failure domain's nodes; one is always allowed. More at once are the rack's fault.",
+    )
+    domains: dict[str, str] = Field(
+        {},
+        description='Failure domains by name, each a node list such as "gpu[001-016]". Absent: Slurm\'s own leaf'
+        " switches or blocks, where it has a topology.",
     )
 
 

@@ -49,6 +49,7 @@ class FakeSlurm:
         self.jobs = {each.id: each for each in jobs}
         self.down = down
         self.no_reboot_program = False
+        self.switches = {}
         self.asked: list[tuple[str, ...]] = []
 
     def _answer(self) -> None:
@@ -66,6 +67,10 @@ class FakeSlurm:
     async def nodes(self):
         self._answer()
         return list(self._nodes.values())
+
+    async def topology(self):
+        self._answer()
+        return self.switches
 
     async def drain(self, node, reason):
         self._answer()

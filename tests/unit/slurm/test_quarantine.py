@@ -13,7 +13,7 @@ from wheeltapper.evidence import Disposition, Source
 from wheeltapper.ledger.model import Outcome
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.wire import Leave
-from wheeltapper_slurm.quarantine import Gate, shares
+from wheeltapper_slurm.quarantine import Gate
 
 OURS = "wheeltapper: hardware/pcie at=2026-11-29T12:01:03Z: reboot"
 
@@ -76,12 +76,6 @@ def test_the_budget_blocks_and_the_block_stays_visible(ledger):
     assert [(past.outcome, past.note) for past in ledger.quarantines()] == [
         (Outcome.FAILED, "1 of 4 nodes of main are out already and the budget is 1")
     ]
-
-
-def test_nodes_that_people_drained_do_not_use_up_the_budget():
-    found = shares([node("n1", ("DRAIN",), "admin"), node("n2", ("DRAIN",), OURS), node("n3", partitions=())], ["main"])
-
-    assert {name: (share.size, share.out) for name, share in found.items()} == {"main": (2, 1)}
 
 
 def test_observe_mode_drains_nothing_and_records_once_what_it_would_have_done(ledger):
