@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 
 from wheeltapper.attempt import Attempt, Ending
@@ -62,8 +62,17 @@ def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:
 class Doer:
     """Does planned acts on slurmctld and writes down what became of each."""
 
-    def __init__(self, client: SlurmClient, ledger: Ledger, mode: Mode, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: SlurmClient,
+        ledger: Ledger,
+        mode: Mode,
+        clock: Callable[[], float] = time.time,
+        remember: Callable[[str, Iterable[str], float], None] = lambda _job, _nodes, _now: None,
+    ) -> None:
+        """*remember* is told of a job, and of the nodes that are about to be added to what it excludes."""
         self._client = client
+        self._remember = remember
         self._ledger = ledger
         self._mode = mode
         self._clock = clock
@@ -161,6 +170,7 @@ class Doer:
             return "they were excluded already"
         if len(merged) > max(MAX_EXCLUDED, len(record.excluded)):
             raise SchedulerError(f"the job excludes {len(record.excluded)} nodes already, more would starve it")
+        self._remember(act.target, merged - set(record.excluded), self._clock())
         await self._client.update_job(act.target, "ExcNodeList", hostlist.fold(merged))
         return f"excludes {hostlist.fold(merged)}"
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper_slurm import wishes
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.records import JobRecord
 from wheeltapper_slurm.spool import Ended
@@ -151,5 +152,7 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         end=ended.at,
         batch=record.batch if record else True,
         requeueable=record.requeueable if record else False,
+        step=max((log.step for log in gathered.logs if log.step is not None), default=None),
+        wants_requeue=wishes.wants_requeue(ended.comment),
         scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
     )

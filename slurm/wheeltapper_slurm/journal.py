@@ -27,6 +27,7 @@ CREATE TABLE IF NOT EXISTS report (
     job TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, epilog_at REAL NOT NULL, received_at REAL NOT NULL,
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
+CREATE TABLE IF NOT EXISTS exclusion (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS kept_off (
     job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
@@ -43,6 +44,15 @@ class OpenAttempt:
     start: float | None
     batch_host: str | None
     deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A node that we have added to a job's ExcNodeList, ``at`` in Unix seconds."""
+
+    job: str
+    node: str
+    at: float
 
 
 class Journal:
@@ -128,6 +138,24 @@ class Journal:
         """Return when and on which evidence our prolog kept *job* off nodes."""
         rows = self._db.execute("SELECT at, body FROM kept_off WHERE job = ? ORDER BY at, node", (job,))
         return [(at, codec.loads(Leave, body)) for at, body in rows]
+
+    def exclude(self, job: str, nodes: Iterable[str], now: float) -> None:
+        """Write down that we are about to add *nodes* to the ExcNodeList of *job*."""
+        rows = [(job, node, now) for node in nodes]
+        self._db.executemany("INSERT OR REPLACE INTO exclusion VALUES (?, ?, ?)", rows)
+
+    def exclusions(self) -> list[Exclusion]:
+        """Return which nodes we have excluded from which jobs."""
+        rows = self._db.execute("SELECT job, node, at FROM exclusion ORDER BY job, node")
+        return [Exclusion(job, node, at) for job, node, at in rows]
+
+    def forget_exclusions(self, job: str, nodes: Iterable[str] | None = None) -> None:
+        """*nodes* are no longer excluded from *job* by us; without *nodes*, none is."""
+        if nodes is None:
+            self._db.execute("DELETE FROM exclusion WHERE job = ?", (job,))
+        else:
+            rows = [(job, node) for node in nodes]
+            self._db.executemany("DELETE FROM exclusion WHERE job = ? AND node = ?", rows)
 
     def ask_reboot(self, node: str, key: str) -> bool:
         """Write down that *node* is to be rebooted for the fault *key*; False when that was written before."""

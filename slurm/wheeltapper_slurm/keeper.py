@@ -10,6 +10,7 @@ from wheeltapper.errors import SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.policy import release
 from wheeltapper.policy.release import Next, Step
+from wheeltapper_slurm import exclusions
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.records import NodeRecord
 
@@ -43,12 +44,14 @@ class Keeper:
         self._due = now + min(PAUSE_S, self._policy.release.hold_s / 4)
         # The record first: what is in it was done before slurmctld is asked.
         standing = release.standing(self._parts.ledger.quarantines(since=now - OUT_S))
-        if not standing:
+        if not standing and not self._parts.journal.exclusions():
             return
         nodes = {node.name: node for node in await self._parts.client.nodes()}
         for out in standing:
             if out.node in nodes:
                 await self._look_at(out, nodes[out.node], now)
+        history = self._parts.ledger.quarantines(since=now - OUT_S)
+        await exclusions.look(self._parts, history, list(nodes.values()), now)
 
     async def _look_at(self, out: Quarantine, node: NodeRecord, now: float) -> None:
         if not node.drained:

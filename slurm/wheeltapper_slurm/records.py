@@ -25,7 +25,10 @@ _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows."""
+    """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows.
+
+    ``nodes`` is how many it has or wants at least.
+    """
 
     id: str
     state: str
@@ -41,6 +44,7 @@ class JobRecord:
     priority: int
     excluded: tuple[str, ...]
     admin_comment: str
+    nodes: int = 1
 
     @property
     def completing(self) -> bool:
@@ -125,6 +129,7 @@ def job(line: str, name: str | None = None) -> JobRecord:
         batch_host=_text(pairs.get("BatchHost", "")) or None,
         priority=_number(pairs.get("Priority", "1")),
         excluded=hostlist.expand(_text(pairs.get("ExcNodeList", ""))),
+        nodes=_number(pairs.get("NumNodes", "1").partition("-")[0]),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )
 

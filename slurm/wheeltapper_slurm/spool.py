@@ -35,6 +35,7 @@ class Ended:
     start: float | None
     array_job: str
     array_task: str
+    comment: str = ""
 
 
 def parse(raw: bytes, at: float) -> Ended:
@@ -70,6 +71,7 @@ def parse(raw: bytes, at: float) -> Ended:
         start=_number(env.get("SLURM_JOB_START_TIME")),
         array_job=array_job,
         array_task=array_task,
+        comment=env.get("SLURM_JOB_COMMENT", ""),
     )
 
 

@@ -168,6 +168,11 @@ class PolicySection(Section):
         description="observe: record what would be done; quarantine: drain too; full: requeue too.",
     )
     annotate: bool = Field(True, description="Write the label into the job's AdminComment, in every mode.")
+    requeue_by_default: bool = Field(
+        True,
+        description="false: only jobs submitted with `--comment wheeltapper=on` run again. Any job may say"
+        " `wheeltapper=off`.",
+    )
     retry_budget: int = Field(
         3,
         ge=0,

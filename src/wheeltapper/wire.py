@@ -60,12 +60,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What the job's logs hold. ``unreadable`` says for each file that could not be read why."""
+    """What the job's logs hold. ``unreadable`` says for each file that could not be read why.
+
+    ``step`` is the last training step that they tell of.
+    """
 
     node: str
     stay: JobStay
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[str, ...] = ()
+    step: int | None = None
     kind: Literal["logs"] = "logs"
 
 

@@ -11,6 +11,7 @@ from wheeltapper import codec
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.evidence import Finding
 from wheeltapper.scan import scan_file
+from wheeltapper.scan.progress import step_in
 from wheeltapper.wire import Answer, JobStay, LogReport
 from wheeltapper_hooks.agent.processes import become, in_child
 
@@ -49,12 +50,15 @@ class LogReader:
         """Read the files at *paths* with the rights that this process has."""
         findings: list[Finding] = []
         unreadable: list[str] = []
+        steps: list[int] = []
         for path in paths[:FILES_MAX]:
             try:
                 findings += self._scan_file(Path(path))
+                steps += filter(None, [step_in(Path(path))])
             except OSError as error:
                 unreadable.append(f"{path}: {error.strerror or error}")
-        return LogReport(self.node, stay, tuple(findings[-FINDINGS_MAX:]), tuple(unreadable))
+        kept = tuple(findings[-FINDINGS_MAX:])
+        return LogReport(self.node, stay, kept, tuple(unreadable), max(steps, default=None))
 
     def _scan_file(self, path: Path) -> list[Finding]:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -135,7 +135,7 @@ class Ledger:
         return replace(act, outcome=outcome, note=note)
 
     def history(self, job: str) -> History:
-        """Return how often *job* was requeued by us and who paid; what was only observed does not count."""
+        """Return how often *job* was requeued by us, who paid, and its roots; what was only observed does not count."""
         rows = self._db.execute(
             "SELECT requeue, count(*) FROM interruption AS i WHERE job = ? AND EXISTS"
             " (SELECT 1 FROM act WHERE act.attempt = i.attempt AND kind = 'requeue' AND outcome IN ('planned', 'done'))"
@@ -147,6 +147,11 @@ class Ledger:
             user=count.get(Payer.USER.value, 0),
             infrastructure=count.get(Payer.INFRASTRUCTURE.value, 0),
             blind=count.get(Payer.BLIND.value, 0),
+            roots=frozenset(
+                (each.diagnosis.name, each.attempt.step)
+                for each in self.interruptions(job=job)
+                if each.attempt.step is not None
+            ),
         )
 
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:

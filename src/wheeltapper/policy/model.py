@@ -48,8 +48,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid."""
+    """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid.
+
+    ``roots`` holds the names of earlier roots, each with the step at which it stopped the job.
+    """
 
     user: int = 0
     infrastructure: int = 0
     blind: int = 0
+    roots: frozenset[tuple[str, int]] = frozenset()

@@ -252,3 +252,17 @@ def test_a_job_that_avoids_nodes_says_so_in_its_plan():
     decision = Decision(replace(REQUEUE.job, avoid=("n8", "n9")))
 
     assert ("avoid", "n8,n9") in [(act.kind, act.value) for act in acts.plan(decision, LARGE, "n", PolicySection())]
+
+
+def test_what_we_exclude_is_remembered_without_what_the_user_had_excluded(ledger):
+    slurm = FakeSlurm(jobs=(job(state="PENDING", excluded=("n7",)),))
+    ledger.record(
+        Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0),
+        [Act("exclude", "12", "n2,n7")],
+    )
+    told = []
+    doer = Doer(slurm, ledger, Mode.FULL, lambda: 1300.0, lambda *what: told.append(what))
+
+    asyncio.run(doer.do("12@900"))
+
+    assert told == [("12", {"n2"}, 1300.0)]
