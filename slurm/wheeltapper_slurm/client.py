@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wheeltapper_slurm.records import JobRecord, NodeRecord
+from wheeltapper_slurm.records import JobRecord, NodeRecord, PastAttempt
 
 
 class SlurmClient(Protocol):
@@ -48,6 +48,9 @@ class SlurmClient(Protocol):
 
         *job* is the job's own number, for a task of an array too. Raises ``SchedulerError`` where there is no slurmdbd.
         """
+
+    async def past(self, job: str) -> list[PastAttempt]:
+        """Return what slurmdbd knows of the attempts of *job* that are over; nothing where there is no slurmdbd."""
 
     async def release(self, job: str) -> None:
         """Release a held *job*."""

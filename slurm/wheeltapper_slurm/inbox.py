@@ -41,8 +41,16 @@ class Inbox:
         for attempt in self._open(report):
             host = attempt.batch_host
             if host == report.node:
-                return Answer(read=logs.paths(attempt.ended, host), uid=attempt.ended.uid, gid=attempt.ended.gid)
-        return Answer()
+                ended = attempt.ended
+                read = logs.paths(ended, host)
+                return Answer(
+                    read=read, near=logs.near(ended, read), names=logs.names(ended), uid=ended.uid, gid=ended.gid
+                )
+        # Whose logs are to be read is known only with the job's end, and a busy slurmctld may be long in telling it.
+        # An end that it never tells (an unfinished installation) must not be asked for for ever.
+        age = self._parts.clock() - (report.stay.epilog_at or 0.0)
+        unknown = not self._open(report) and not self._parts.journal.is_component(report.stay.job)
+        return Answer(later=unknown and age < self._parts.config.controller.gather_deadline_s)
 
     async def _leave(self, leave: Leave) -> Answer:
         now = self._parts.clock()
@@ -66,14 +74,15 @@ class Inbox:
             if job is None or not job.batch or not job.requeueable:
                 return
             self._parts.journal.keep_off(leave, now)
-            await self._parts.client.requeue(job.id)
+            await self._parts.client.requeue(job.target)
         except SchedulerError as error:
             log.error("job %s could not be moved away from %s: %s", leave.job, leave.node, error)
 
     def _open(self, report: Report | LogReport) -> list[OpenAttempt]:
-        """Return the open attempt that *report* belongs to, if it is known yet."""
+        """Return the attempt that *report* belongs to, if it is known yet; one that was decided without it, too."""
+        journal, job = self._parts.journal, report.stay.job
         return [
             attempt
-            for attempt in self._parts.journal.attempts(report.stay.job)
+            for attempt in [*journal.attempts(job), *(late for late, _ in journal.late(job))]
             if gather.belongs(report.stay, attempt.start, attempt.ended.at)
         ]

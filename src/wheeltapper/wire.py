@@ -105,13 +105,18 @@ class Health:
 class Answer:
     """The service's answer to any of them.
 
-    To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport.
+    To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport, ``near``
+    folders in which logs of single ranks may lie, and ``names`` the job's numbers, by which they are known.
+    ``later`` asks for the same report again in a moment: its job's end is not known here yet.
     To a leave: ``out`` says that the node is out of service now; ``released`` that a person put it back after we
     took it out on this same evidence, which settles it. ``reason`` is a sentence for the log.
     """
 
     ok: bool = True
+    later: bool = False
     read: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     uid: int | None = None
     gid: int | None = None
     out: bool = False

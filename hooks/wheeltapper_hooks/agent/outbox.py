@@ -25,6 +25,9 @@ BACKOFF_S = 2.0
 BACKOFF_MAX_S = 300.0
 """Delays between tries: twice as long each time, and no two nodes at the same moment."""
 
+LATER_S = 1.0
+"""Until a report is sent again that came before the end of its job: slurmctld tells that within moments."""
+
 ReadLogs = Callable[[JobStay, Answer], Awaitable[LogReport]]
 
 
@@ -90,6 +93,9 @@ class Outbox:
     async def _deliver(self, number: int, message: Report | LogReport) -> bool:
         if isinstance(message, Report):
             answer = await self._controller.ask(message, SEND_S)
+            while answer is not None and answer.later:
+                await asyncio.sleep(LATER_S * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                answer = await self._controller.ask(message, SEND_S)
             if answer is None:
                 return False
             if not answer.read:

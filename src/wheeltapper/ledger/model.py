@@ -41,13 +41,17 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One attempt that did not complete, why, and what was decided. ``decided_at`` is in Unix seconds."""
+    """One attempt that did not complete, why, and what was decided. ``decided_at`` is in Unix seconds.
+
+    ``amended_at`` is when a report came late and the attempt was looked at again.
+    """
 
     attempt: Attempt
     diagnosis: Diagnosis
     decision: Decision
     mode: Mode
     decided_at: float
+    amended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ def story(number: int, interruption: Interruption, acts: Iterable[Act]) -> str:
         f"  ended       {_time(attempt.end)}, {attempt.ending.value}, exit code {attempt.exit_code}:{attempt.signal}",
         f"  confidence  {diagnosis.confidence:.2f}{', confirmed by the node itself' if diagnosis.confirmed else ''}",
         *_evidence(diagnosis),
+        *([f"  amended     {_time(interruption.amended_at)}, a report came late"] if interruption.amended_at else []),
         *(f"  node        {action.node}: {action.reason}" for action in decision.quarantine),
         f"  decision    {decision.job.reason}",
         *(f"  {act.kind:<11} {_outcome(act)}" for act in acts),

@@ -46,7 +46,7 @@ def test_the_missing_parameter_is_told_at_start_and_what_we_caused_is_released(c
     done = cluster.wait_job(job, "COMPLETED", 60.0)
     assert done["NodeList"] != "node1"
     told = explained(cluster, job)
-    assert "released from Slurm's own hold" in next(act["note"] for act in told["acts"] if act["kind"] == "start")
+    assert "released from Slurm's own hold" in next(act["note"] for act in told["acts"] if act["kind"] == "release")
     assert cluster.node_state("node1")[1].startswith("wheeltapper: hardware/gpu_xid")
 
 

@@ -50,6 +50,7 @@ class FakeSlurm:
         self.down = down
         self.no_reboot_program = False
         self.switches = {}
+        self.books = []
         self.asked: list[tuple[str, ...]] = []
 
     def _answer(self) -> None:
@@ -121,6 +122,10 @@ class FakeSlurm:
         if self._recorded is None:
             raise SchedulerError("there is no slurmdbd")
         return job in self._recorded
+
+    async def past(self, job):
+        self._answer()
+        return self.books
 
     async def release(self, job):
         self._answer()

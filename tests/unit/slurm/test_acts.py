@@ -147,12 +147,12 @@ def test_the_start_waits_until_the_epilogs_are_over(ledger):
 
 def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is_not(ledger):
     slurm = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="launch_failed_requeued_held"),))
-    do(ledger, slurm, Act("start", "12", "now"))
+    do(ledger, slurm, Act("release", "12"), Act("start", "12", "now"))
     assert slurm.asked == [("release", "12"), ("update", "12", "StartTime", "now")]
 
     person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
     other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
-    ledger.record(other, [Act("start", "12", "now")])
+    ledger.record(other, [Act("release", "12"), Act("start", "12", "now")])
     asyncio.run(Doer(person, ledger, Mode.FULL).do("12@901"))
     assert person.asked == []
 
@@ -266,3 +266,21 @@ def test_what_we_exclude_is_remembered_without_what_the_user_had_excluded(ledger
     asyncio.run(doer.do("12@900"))
 
     assert told == [("12", {"n2"}, 1300.0)]
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.REQUEUED, Ending.NODE_FAIL])
+def test_only_what_our_own_prolog_kept_off_is_released(ending):
+    """Another program's prolog may have failed: then the hold is its owners' business."""
+    planned = acts.plan(REQUEUE, attempt(ending=ending), "n", PolicySection(mode="full"))
+    kept_off = acts.plan(REQUEUE, attempt(ending=Ending.LAUNCH_FAILED), "n", PolicySection(mode="full"))
+
+    assert "release" not in [act.kind for act in planned]
+    assert "release" in [act.kind for act in kept_off]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "PENDING", "EXPEDITING"])
+def test_a_job_that_goes_on_is_not_requeued(ledger, state):
+    slurm = FakeSlurm(jobs=(job(state=state),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"))
+    assert slurm.asked == []

@@ -196,7 +196,9 @@ class Cluster(Commands):
             self.wait(daemon.ready, START_S, f"{daemon.name} to be ready")
 
     def _all_idle(self) -> bool:
-        return self.sinfo("--noheader", "--Node", "--format=%T").split() == ["idle"] * len(self.nodes)
+        return self.sinfo("--noheader", "--Node", "--partition=main", "--format=%T").split() == ["idle"] * len(
+            self.nodes
+        )
 
     def stop(self) -> None:
         """End everything at once: process 1 first, and the kernel all others with it."""
