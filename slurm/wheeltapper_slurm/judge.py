@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
@@ -85,16 +85,3 @@ def leaves(ledger: Ledger, key: str) -> Iterator[Leave]:
             if root is not None:
                 boot = root.evidence.boot_id or ""
                 yield Leave(action.node, boot, "epilog", (root,), interruption.attempt.job)
-
-
-def complaints(configuration: Mapping[str, str]) -> Iterator[str]:
-    """Yield what in slurmctld's *configuration* would hurt users, each as a sentence that says what to do."""
-    if "nohold_on_prolog_fail" not in configuration.get("SchedulerParameters", ""):
-        yield (
-            "SchedulerParameters lacks nohold_on_prolog_fail, so Slurm holds every job that a prolog keeps off a node;"
-            " we release the ones that we kept off, but the parameter should be set"
-        )
-    if not {"Alloc", "Contain"} & set(configuration.get("PrologFlags", "").split(",")):
-        yield "PrologFlags lacks Alloc, so nodes on which no step starts are never checked"
-    if configuration.get("EpilogSlurmctld", "(null)") in {"(null)", ""}:
-        yield "EpilogSlurmctld is not set, so no end of a job reaches this service"

@@ -16,8 +16,9 @@ from wheeltapper import wire
 from wheeltapper.config import Config
 from wheeltapper.errors import SchedulerError, WireError
 from wheeltapper.ledger.store import Ledger
-from wheeltapper_slurm import domains, judge
+from wheeltapper_slurm import checkup, domains
 from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.checkup import Weight
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
@@ -73,8 +74,9 @@ class Service:
     async def _inspect(self) -> None:
         """Say at start what in Slurm's own configuration would hurt users."""
         try:
-            for complaint in judge.complaints(await self._client.configuration()):
-                log.warning("slurm.conf: %s", complaint)
+            for advice in checkup.advise(await self._client.configuration(), self._config.policy):
+                if advice.weight is Weight.DANGER:
+                    log.warning("slurm.conf: %s", advice.sentence)
         except SchedulerError as error:
             log.warning("slurm.conf could not be looked at: %s", error)
 
