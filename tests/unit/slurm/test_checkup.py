@@ -46,7 +46,7 @@ def test_nothing_is_said_of_a_slurm_conf_that_is_right():
         ({"Epilog": f"/site/epilog,{HOOKS}/epilog"}, "hint", "Epilog", "the first that fails stops the rest"),
         ({"Epilog": "", "Epilog[0]": "/site/epilog", "Epilog[1]": f"{HOOKS}/epilog"}, "hint", "Epilog", "several"),
         ({"Prolog": "/site/prolog"}, "hint", "Prolog", "calls ours"),
-        ({"HealthCheckProgram": "(null)"}, "hint", "HealthCheckProgram", "stay idle"),
+        ({"HealthCheckProgram": "(null)"}, "hint", "HealthCheckProgram", "stays idle"),
         ({"HealthCheckInterval": "0 sec"}, "hint", "HealthCheckInterval", "never runs"),
         ({"HealthCheckNodeState": "IDLE"}, "hint", "HealthCheckNodeState", "lacks ANY"),
         ({"MessageTimeout": "5 sec"}, "danger", "MessageTimeout", "10 or more"),
