@@ -19,6 +19,9 @@ from wheeltapper_slurm.spool import Ended
 ORPHAN_S = 86_400.0
 """Reports and leaves that no attempt claimed are dropped after a day: their job ended before we were installed."""
 
+EXCLUSION_S = 30 * 86_400.0
+"""What we excluded from a job is forgotten after a month: suspects that were never out do not come back either."""
+
 _OF_JOB = "(job = :job OR job IN (SELECT component.job FROM component WHERE leader = :job))"
 
 _SCHEMA = """
@@ -248,4 +251,5 @@ class Journal:
                 {"job": attempt.ended.id, "ended": attempt.ended.at, "old": now - ORPHAN_S},
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
+            self._db.execute("DELETE FROM exclusion WHERE at < ?", (now - EXCLUSION_S,))
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))
