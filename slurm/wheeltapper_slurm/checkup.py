@@ -159,7 +159,7 @@ def _requeue(configuration: Configuration, policy: PolicySection) -> Iterator[Ad
         yield _hint("JobRequeue", "JobRequeue is 0, so only jobs submitted with --requeue can run again")
     for key in ("RequeueExit", "RequeueExitHold"):
         if _value(configuration, key):
-            yield _hint(key, f"{key} is set: Slurm requeues by exit code whatever the cause, and we leave it to that")
+            yield _hint(key, f"{key} is set: Slurm itself requeues by exit code, whatever the cause was")
     if "enable_expedited_requeue" in _value(configuration, "SlurmctldParameters").lower():
         yield _hint(
             "SlurmctldParameters", "enable_expedited_requeue is set: we leave such jobs to Slurm, and label them"

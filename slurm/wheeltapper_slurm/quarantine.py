@@ -89,20 +89,23 @@ class Gate:
             await self._client.drain(leave.node, reason)
             self._ledger.record_quarantine(_taken_out(leave, graver, reason, now, first=False))
             return Answer(out=True, reason=f"it is out already, and now for more: {reason}")
-        if findings[0].key not in {past.key for past in history} and _wrote(node.reason, findings[0]):
-            # It took itself out while we were away. From now on it is ours to look after.
-            words = release.repeats(1 + release.times_out(history, now, self._policy), self._policy)
-            reason = node.reason + words
-            if words:
+        more = self._more(findings, 1 + release.times_out(history, now, self._policy))
+        if findings[0].key not in {past.key for past in history} and _wrote(node.reason, findings[0], more):
+            # It took itself out while we were away, or we died in the middle. From now on it is ours to look after.
+            reason = node.reason if node.reason.endswith(more) else node.reason + more
+            if reason != node.reason:
                 await self._client.drain(leave.node, reason)
-            self._ledger.record_quarantine(_taken_out(leave, findings, reason, now, note="it took itself out"))
+            self._ledger.record_quarantine(_taken_out(leave, findings, reason, now, note="it was out already"))
         return answer
 
     def _reason(self, findings: Sequence[Finding], job: str | None, now: float, times: int) -> str:
         """Return the reason for *findings*, the first of which names the fault; the rest may ask for more."""
+        return format_reason(findings[0], job, now, self._more(findings, times))
+
+    def _more(self, findings: Sequence[Finding], times: int) -> str:
         strictest = release.strictest(findings)
-        more = f", then {TO_DO[strictest]}" if release.stricter(strictest, findings[0].disposition) else ""
-        return format_reason(findings[0], job, now, more + release.repeats(times, self._policy))
+        then = f", then {TO_DO[strictest]}" if release.stricter(strictest, findings[0].disposition) else ""
+        return then + release.repeats(times, self._policy)
 
     async def release(self, out: Quarantine, now: float) -> str | None:
         """Put back the node that is *out*, and return None; or return why it is not ours to put back.
@@ -148,12 +151,12 @@ def _taken_out(
     )
 
 
-def _wrote(reason: str, finding: Finding) -> bool:
-    """True when *reason* is what a node's own agent writes on *finding*, and no person has added to it."""
+def _wrote(reason: str, finding: Finding, more: str) -> bool:
+    """True when *reason* is what a node's own agent, or we, write on *finding*, and no person has added to it."""
     said = parse_reason(reason)
-    return said is not None and (said.label, said.detail, said.gpu, said.to_do) == (
-        finding.label,
-        finding.detail,
-        finding.evidence.gpu,
-        TO_DO[finding.disposition],
+    to_do = TO_DO[finding.disposition]
+    return (
+        said is not None
+        and (said.label, said.detail, said.gpu) == (finding.label, finding.detail, finding.evidence.gpu)
+        and said.to_do in {to_do, to_do + more}
     )

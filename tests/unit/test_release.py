@@ -103,6 +103,9 @@ def test_what_a_person_undid_is_settled_and_what_we_released_is_not():
     assert release.settled([out()]) == {f"{BOOT}:7"}
     assert release.settled([out(), out(outcome=Outcome.UNDONE)]) == {f"{BOOT}:7"}
     assert release.settled([out(), out(outcome=Outcome.RELEASED)]) == frozenset()
+    graver = out(key="k2", first=False)
+    assert release.settled([out(), graver, replace(graver, outcome=Outcome.RELEASED)]) == frozenset()
+    assert release.settled([out(), graver, replace(graver, outcome=Outcome.UNDONE)]) == {f"{BOOT}:7", "k2"}
     assert release.settled([out(outcome=Outcome.OBSERVED), out(outcome=Outcome.FAILED)]) == frozenset()
 
 

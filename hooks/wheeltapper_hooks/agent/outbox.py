@@ -28,6 +28,9 @@ BACKOFF_MAX_S = 300.0
 LATER_S = 1.0
 """Until a report is sent again that came before the end of its job: slurmctld tells that within moments."""
 
+LATER_TRIES = 120
+"""The service stops asking after its own deadline, by this node's clock; and that may be wrong."""
+
 ReadLogs = Callable[[JobStay, Answer], Awaitable[LogReport]]
 
 
@@ -93,7 +96,9 @@ class Outbox:
     async def _deliver(self, number: int, message: Report | LogReport) -> bool:
         if isinstance(message, Report):
             answer = await self._controller.ask(message, SEND_S)
-            while answer is not None and answer.later:
+            for _ in range(LATER_TRIES):
+                if answer is None or not answer.later:
+                    break
                 await asyncio.sleep(LATER_S * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
                 answer = await self._controller.ask(message, SEND_S)
             if answer is None:

@@ -75,7 +75,10 @@ class _Search:
             return  # it is gone, or not the user's to read
 
     def _look(self, entry: os.DirEntry[str], depth: int) -> Iterator[tuple[str, float]]:
-        status = entry.stat(follow_symlinks=False)
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError:
+            return
         # A new file changes its folder's time, so an old folder holds nothing new.
         if status.st_mtime < self._since:
             return

@@ -63,12 +63,22 @@ def standing(history: Iterable[Quarantine]) -> list[Quarantine]:
 
 
 def settled(history: Iterable[Quarantine]) -> frozenset[str]:
-    """Return the keys of findings on which a node of *history* was taken out and then put back by a person.
+    """Return the keys of findings on which the node of *history* was taken out and then put back by a person.
 
-    What we released ourselves is not settled: the fault was gone then, and may come back under the same key.
+    What it stands out for counts as settled too: who asks finds it back in service. What we released ourselves is not
+    settled: the fault was gone then, and may come back under the same key.
     """
-    last = {each.key: each.outcome for each in history if each.outcome in _OUT}
-    return frozenset(key for key, outcome in last.items() if outcome is not Outcome.RELEASED)
+    standing: set[str] = set()
+    undone: set[str] = set()
+    for each in history:
+        if each.outcome is Outcome.DONE:
+            standing.add(each.key)
+        elif each.outcome is Outcome.RELEASED:
+            standing.clear()
+        elif each.outcome is Outcome.UNDONE:
+            undone |= standing
+            standing.clear()
+    return frozenset(undone | standing)
 
 
 def times_out(history: Sequence[Quarantine], at: float, policy: PolicySection) -> int:

@@ -55,7 +55,7 @@ def test_nothing_is_said_of_a_slurm_conf_that_is_right():
         ({"AccountingStorageType": "accounting_storage/none"}, "hint", "AccountingStorageType", "no slurmdbd"),
         ({"AccountingStoreFlags": "(null)"}, "hint", "AccountingStoreFlags", "job_comment"),
         ({"JobRequeue": "0"}, "hint", "JobRequeue", "--requeue"),
-        ({"RequeueExit": "7"}, "hint", "RequeueExit", "by exit code"),
+        ({"RequeueExit": "7"}, "hint", "RequeueExit", "by exit code, whatever"),
         ({"SlurmctldParameters": "enable_expedited_requeue"}, "hint", "SlurmctldParameters", "leave such jobs"),
     ],
 )

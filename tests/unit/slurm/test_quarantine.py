@@ -163,7 +163,7 @@ def test_a_node_that_took_itself_out_while_we_were_away_is_looked_after_from_the
     for _ in range(2):
         assert ask(ledger, slurm, job=None).out
 
-    assert [(past.reason, past.note) for past in ledger.quarantines()] == [(reason, "it took itself out")]
+    assert [(past.reason, past.note) for past in ledger.quarantines()] == [(reason, "it was out already")]
     assert slurm.asked == []
 
 
@@ -174,4 +174,16 @@ def test_a_reason_to_which_a_person_has_added_is_theirs(ledger, added):
 
     assert ask(ledger, slurm, job=None).out
     assert ledger.quarantines() == []
+    assert slurm.asked == []
+
+
+def test_a_drain_whose_record_was_lost_is_ours_again_when_the_node_asks(ledger):
+    """The service was killed between the two: the node must not wait for ever for somebody to put it back."""
+    inspected = replace(xid79(sequence=8), disposition=Disposition.INSPECT)
+    reason = "wheeltapper: hardware/gpu_xid xid=79 gpu=0000:3b:00 job=9 at=1970-01-01T00:16:40Z: reboot, then inspect"
+    slurm = FakeSlurm(node(states=("IDLE", "DRAIN"), reason=reason))
+
+    ask(ledger, slurm, xid79(), inspected)
+
+    assert [(past.reason, past.disposition.value) for past in ledger.quarantines()] == [(reason, "inspect")]
     assert slurm.asked == []
