@@ -61,6 +61,10 @@ class Gathered:
             return False
         return host in {report.node for report in self.reports} and host not in {report.node for report in self.logs}
 
+    def may_grow(self) -> bool:
+        """True when a report is missing that could change the diagnosis; what our prolog kept off is explained by it."""
+        return not self.kept_off and bool(self.missing() or self.logs_missing())
+
     def nothing_new(self) -> bool:
         """True for an end that nothing ties to an attempt of its own.
 

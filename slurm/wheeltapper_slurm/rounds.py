@@ -176,7 +176,7 @@ class Rounds:
             log.info("job %s: %s", attempt.ended.target, sentence)
             await self._quarantine(attempt.key)
             await self._doer.do(attempt.key)
-        if self._parts.ledger.known(attempt.key) and (gathered.missing() or gathered.logs_missing()):
+        if self._parts.ledger.known(attempt.key) and gathered.may_grow():
             journal.await_late(attempt, gathered.size, now)
         else:
             journal.settle(attempt, [*gathered.reports, *gathered.logs], now)

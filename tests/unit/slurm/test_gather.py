@@ -175,3 +175,12 @@ def test_what_slurm_requeued_by_itself_is_told_by_its_books():
     assert gather.by_the_books(past, end + 1.0) is Ending.PREEMPTED
     assert gather.by_the_books(past, end + 60.0) is None
     assert gather.by_the_books([], end) is None
+
+
+def test_what_our_prolog_kept_off_needs_no_late_report():
+    leave = Leave("n2", BOOT, "prolog", (xid79(),), "14")
+
+    assert gathered(reports=[report("n1")]).may_grow()
+    assert gathered(reports=[report("n1"), report("n2")]).may_grow(), "the logs are missing"
+    assert not gathered(reports=[report("n1"), report("n2")], logs=[logged()]).may_grow()
+    assert not gathered(kept_off=[(905.0, leave)]).may_grow()
