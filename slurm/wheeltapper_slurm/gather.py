@@ -62,7 +62,7 @@ class Gathered:
         return host in {report.node for report in self.reports} and host not in {report.node for report in self.logs}
 
     def may_grow(self) -> bool:
-        """True when a report is missing that could change the diagnosis; what our prolog kept off is explained by it."""
+        """True when a report is missing that could change the diagnosis; what our prolog kept off is explained."""
         return not self.kept_off and bool(self.missing() or self.logs_missing())
 
     def nothing_new(self) -> bool:
