@@ -142,7 +142,8 @@ class Rounds:
         host = host or (ended.nodes[0] if ended.nodes else None)
         if record is not None and not record.batch:
             host = None  # an interactive job has written to a terminal, and there is no log to wait for
-        deadline = ended.at + self._parts.config.controller.gather_deadline_s
+        # From now on, not from the end: when we were away, the nodes' reports wait in their outboxes.
+        deadline = self._parts.clock() + self._parts.config.controller.gather_deadline_s
         self._parts.journal.open(OpenAttempt(key, ended, start, host, deadline))
 
     async def _consider(self, attempt: OpenAttempt) -> bool:

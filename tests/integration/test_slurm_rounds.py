@@ -461,3 +461,18 @@ def test_the_end_of_a_part_of_a_heterogeneous_job_is_not_waited_for(desk):
     at.round()
 
     assert at.hear(Report("n1", BOOT, JobStay("15", 901.0, ENDED))) == Answer()
+
+
+def test_what_ended_while_the_service_was_away_is_waited_for_as_long_as_any_other(desk):
+    """The nodes' reports wait in their outboxes, and come when they try again."""
+    at = desk()
+    at.ended()
+    at.now = ENDED + 3600.0
+    at.round()
+    assert at.told() == []
+
+    at.now += 30.0
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert [told.diagnosis.label for told in at.told()] == ["hardware/gpu_xid"]

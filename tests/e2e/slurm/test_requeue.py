@@ -13,6 +13,7 @@ from tests.e2e.slurm.test_limits import FLAKY
 def running(start_cluster):
     soon = {"backoff_s": 0.5, "release": {"hold_s": 1.0, "repeat_quarantines": 100}}
     config = {**FULL, "policy": {**FULL["policy"], **soon}, "agent": {"health_interval_s": 1.0}}
+    config |= {"controller": {"gather_deadline_s": 60.0}}
     return start_cluster(nodes=3, config=config, healthcheck_interval=CALM)
 
 
