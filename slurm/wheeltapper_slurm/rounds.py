@@ -12,6 +12,7 @@ from pathlib import Path
 from wheeltapper.attempt import Ending
 from wheeltapper.errors import SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Outcome
+from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
 from wheeltapper_slurm.gather import Gathered
@@ -52,6 +53,8 @@ class Rounds:
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}
+        # Our own absence is not the nodes' silence: after a start they have as long as ever.
+        self._first_deadline = parts.clock() + parts.config.controller.gather_deadline_s
         self._late_since: dict[str, float] = {}
         self._later: dict[str, tuple[float, float]] = {}
 
@@ -150,13 +153,14 @@ class Rounds:
         """Decide on *attempt* when all that can be known of it is known; True unless slurmctld must be asked again."""
         now = self._parts.clock()
         job, journal = attempt.ended.id, self._parts.journal
+        deadline = max(attempt.deadline, self._first_deadline)
         missing = set(attempt.ended.nodes) - journal.heard(job)
         silent = await self._silent(attempt, missing, now)
-        if now < attempt.deadline and missing - silent:
+        if now < deadline and missing - silent:
             return True  # without reading a thousand reports in every round
         gathered = self._gather(attempt)
         silent = await self._silent(attempt, gathered.missing(), now)
-        if now < attempt.deadline and (gathered.missing(silent) or gathered.logs_missing()):
+        if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
         how = gather.ending(gathered, record, silent)
@@ -165,7 +169,7 @@ class Rounds:
             if how is None and now >= attempt.ended.at + BOOKS_S:
                 how = Ending.REQUEUED
         if how is None:
-            if now < attempt.deadline + SETTLE_S:
+            if now < deadline + SETTLE_S:
                 return False
             how = Ending.UNKNOWN
         if how is Ending.COMPLETED or gathered.nothing_new():
@@ -221,7 +225,11 @@ class Rounds:
     async def _quarantine(self, key: str) -> None:
         """Take out what the decision convicts, unless the node's own epilog has done so already."""
         for leave in judge.leaves(self._parts.ledger, key):
+            now = self._parts.clock()
+            if release.mended(leave.findings, leave.boot_id, self._parts.healths.of(leave.node, now)):
+                log.info("%s was rebooted since and passes its checks, so it stays in service", leave.node)
+                continue
             try:
-                await self._parts.gate.ask(leave, self._parts.clock())
+                await self._parts.gate.ask(leave, now)
             except SchedulerError as error:
                 log.error("%s could not be drained: %s", leave.node, error)

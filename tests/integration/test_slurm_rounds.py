@@ -15,7 +15,8 @@ from wheeltapper import config
 from wheeltapper.errors import SchedulerDown
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.model import History
-from wheeltapper.wire import Answer, JobStay, Leave, LogReport, Report
+from wheeltapper.verdict import State
+from wheeltapper.wire import Answer, Health, JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.healths import Healths
@@ -41,8 +42,9 @@ class Desk:
         self.ledger = Ledger(settings.ledger.path)
         self.journal = Journal(settings.controller.spool_dir / "journal.db")
         gate = Gate(slurm, self.ledger, settings.policy)
-        parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), Healths(120.0), lambda: self.now)
-        self.rounds, self.inbox = Rounds(parts), Inbox(parts)
+        self.healths = Healths(120.0)
+        self.parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), self.healths, lambda: self.now)
+        self.rounds, self.inbox = Rounds(self.parts), Inbox(self.parts)
 
     def ended(self, name="14.1", **env):
         path = self.spool / name
@@ -476,3 +478,31 @@ def test_what_ended_while_the_service_was_away_is_waited_for_as_long_as_any_othe
     at.round()
 
     assert [told.diagnosis.label for told in at.told()] == ["hardware/gpu_xid"]
+
+
+def test_our_own_absence_is_not_the_nodes_silence(desk):
+    """The end was in the journal when the service died; when it is back, the nodes have as long as ever."""
+    at = desk()
+    at.ended()
+    at.round()
+    at.now = ENDED + 3600.0
+    at.rounds = Rounds(at.parts)
+    at.round()
+    assert at.told() == []
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert [told.diagnosis.label for told in at.told()] == ["hardware/gpu_xid"]
+
+
+def test_a_late_report_of_a_fault_that_a_reboot_has_mended_takes_nothing_out(desk):
+    at = desk()
+    late(at)
+    at.healths.hear(Health("n2", "99999999-2222-3333-4444-555555555555", State.OK, 5.0), at.now)
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert at.told()[0].diagnosis.label == "hardware/gpu_xid"
+    assert [asked for asked in at.slurm.asked if asked[0] == "drain"] == []

@@ -124,3 +124,13 @@ def test_what_only_a_person_can_settle_is_stricter_than_a_reboot():
     assert release.strictest([]) is Disposition.NONE
     assert release.stricter(Disposition.INSPECT, Disposition.REBOOT)
     assert not release.stricter(Disposition.RESET_GPU, Disposition.REBOOT)
+
+
+def test_a_fault_is_mended_by_a_reboot_when_it_asks_for_no_more_and_the_checks_pass():
+    inspect = replace(xid79(), disposition=Disposition.INSPECT)
+
+    assert release.mended([xid79()], BOOT, health())
+    assert not release.mended([xid79()], BOOT, health(boot_id=BOOT))
+    assert not release.mended([xid79()], BOOT, health(State.FAIL))
+    assert not release.mended([xid79(), inspect], BOOT, health())
+    assert not release.mended([xid79()], BOOT, None)

@@ -101,6 +101,19 @@ def on_probation(history: Iterable[Quarantine], now: float, policy: PolicySectio
     return frozenset(name for name, each in last.items() if each.outcome is not Outcome.DONE and since < each.at <= now)
 
 
+def mended(findings: Iterable[Finding], boot_id: str, health: Health | None) -> bool:
+    """True when the node was rebooted since the boot of *findings*, they ask for no more, and it passes its checks.
+
+    A late report tells of a fault that may be gone by now.
+    """
+    return (
+        health is not None
+        and health.boot_id != boot_id
+        and health.state in PASSING
+        and not stricter(strictest(findings), Disposition.REBOOT)
+    )
+
+
 def next_step(out: Quarantine, times: int, health: Health | None, policy: PolicySection) -> Next:
     """Return what is to be done about a node that is *out* for the *times*-th time.
 
