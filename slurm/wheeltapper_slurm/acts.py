@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from wheeltapper.attempt import Attempt, Ending
@@ -12,7 +12,7 @@ from wheeltapper.config import Mode, PolicySection
 from wheeltapper.errors import SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Act, Outcome
 from wheeltapper.ledger.store import Ledger
-from wheeltapper.policy.model import Decision
+from wheeltapper.policy.model import Decision, JobAction
 from wheeltapper_slurm import comment, hostlist
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.records import JobRecord
@@ -38,18 +38,30 @@ def plan(decision: Decision, attempt: Attempt, note: str, policy: PolicySection)
     job = decision.job
     acts: list[Act] = []
     if job.requeue:
+        # One requeue takes all components of a job with it; everything else must be said to each.
         acts.append(Act("requeue", attempt.job, str(int(attempt.start or 0))))
-    if job.exclude and (job.requeue or attempt.scheduler_requeued):
-        acts.append(Act("exclude", attempt.job, ",".join(job.exclude)))
-    if job.requeue:
-        # Slurm holds a requeued job back for two minutes, and a job that a prolog kept off for ever.
-        acts.append(Act("start", attempt.job, f"now+{int(job.delay)}" if job.delay else "now"))
+    for part in (attempt.job, *attempt.components):
+        acts += _of_part(part, job, attempt)
     if not may_change_jobs(attempt, policy.mode):
         acts = [replace(act, outcome=Outcome.OBSERVED, note="mode") for act in acts]
     if policy.annotate:
         # A requeued job can be labelled, a finished one only in slurmdbd: so the requeue comes first.
         acts.insert(1 if job.requeue else 0, Act("annotate", attempt.job, note))
     return acts
+
+
+def _of_part(part: str, job: JobAction, attempt: Attempt) -> Iterator[Act]:
+    again = job.requeue or attempt.scheduler_requeued
+    if job.exclude and again:
+        yield Act("exclude", part, ",".join(job.exclude))
+    if job.avoid and again:
+        yield Act("avoid", part, ",".join(job.avoid))
+    if job.requeue and attempt.ending is Ending.LAUNCH_FAILED:
+        # Slurm may hold what a prolog kept off for ever. Only our own verdict is ours to release.
+        yield Act("release", part)
+    if job.requeue:
+        # Slurm holds a requeued job back for two minutes.
+        yield Act("start", part, f"now+{int(job.delay)}" if job.delay else "now")
 
 
 def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:
@@ -60,8 +72,17 @@ def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:
 class Doer:
     """Does planned acts on slurmctld and writes down what became of each."""
 
-    def __init__(self, client: SlurmClient, ledger: Ledger, mode: Mode, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        client: SlurmClient,
+        ledger: Ledger,
+        mode: Mode,
+        clock: Callable[[], float] = time.time,
+        remember: Callable[[str, Iterable[str], float], None] = lambda _job, _nodes, _now: None,
+    ) -> None:
+        """*remember* is told of a job, and of the nodes that are about to be added to what it excludes."""
         self._client = client
+        self._remember = remember
         self._ledger = ledger
         self._mode = mode
         self._clock = clock
@@ -69,6 +90,8 @@ class Doer:
             "annotate": self._annotate,
             "requeue": self._requeue,
             "exclude": self._exclude,
+            "avoid": self._avoid,
+            "release": self._release,
             "start": self._start,
         }
 
@@ -123,7 +146,7 @@ class Doer:
         return NotYet("slurmdbd has not heard of the job's end yet")
 
     async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
-        if record.waiting or record.state in {"RUNNING", "CONFIGURING"}:
+        if record.waiting or record.active:
             return f"the job is {record.state} again already"
         if int(record.start or 0) != int(act.value) != 0:
             return "a later attempt of the job has ended already"
@@ -136,16 +159,41 @@ class Doer:
             return "it was requeued already"
         return "requeued"
 
+    async def _avoid(self, act: Act, record: JobRecord) -> str | NotYet:
+        """Keep a large job off nodes on probation, unless it would have too few left."""
+        needed = max((len(each.attempt.nodes) for each in self._ledger.of_attempt(act.attempt)), default=0)
+        partitions = {each.attempt.partition for each in self._ledger.of_attempt(act.attempt)}
+        without = set(record.excluded) | set(act.value.split(","))
+        free = [
+            node
+            for node in await self._client.nodes()
+            if not node.out and node.name not in without and partitions.intersection(node.partitions)
+        ]
+        if len(free) < needed:
+            return f"it needs {needed} nodes and has {len(free)} others, so it may run on nodes on probation"
+        return await self._exclude(act, record)
+
     async def _exclude(self, act: Act, record: JobRecord) -> str | NotYet:
-        if record.state in {"RUNNING", "CONFIGURING"}:
+        if record.active:
             return "the job runs again already"
         merged = set(record.excluded) | set(act.value.split(","))
         if merged == set(record.excluded):
             return "they were excluded already"
         if len(merged) > max(MAX_EXCLUDED, len(record.excluded)):
             raise SchedulerError(f"the job excludes {len(record.excluded)} nodes already, more would starve it")
+        self._remember(act.target, merged - set(record.excluded), self._clock())
         await self._client.update_job(act.target, "ExcNodeList", hostlist.fold(merged))
         return f"excludes {hostlist.fold(merged)}"
+
+    async def _release(self, act: Act, record: JobRecord) -> str | NotYet:
+        if record.completing:
+            return NotYet("its epilogs still run, and Slurm holds it when they end")
+        if not record.held:
+            return "nobody holds the job"
+        if record.reason.lower() not in {"launch_failed_requeued_held", "launch failed requeued held"}:
+            return f"somebody else holds the job ({record.reason}), and that is respected"
+        await self._client.release(act.target)
+        return "released from Slurm's own hold"
 
     async def _start(self, act: Act, record: JobRecord) -> str | NotYet:
         if record.completing:
@@ -153,8 +201,6 @@ class Doer:
         if not record.waiting:
             return f"the job is {record.state} already"
         if record.held:
-            if record.reason.lower() not in {"launch_failed_requeued_held", "launch failed requeued held"}:
-                return f"somebody else holds the job ({record.reason}), and that is respected"
-            await self._client.release(act.target)
+            return f"somebody else holds the job ({record.reason}), and that is respected"
         await self._client.update_job(act.target, "StartTime", act.value)
-        return f"starts {act.value}" + (", released from Slurm's own hold" if record.held else "")
+        return f"starts {act.value}"

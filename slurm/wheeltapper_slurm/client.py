@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from wheeltapper_slurm.records import JobRecord, NodeRecord
+from wheeltapper_slurm.records import JobRecord, NodeRecord, PastAttempt
 
 
 class SlurmClient(Protocol):
@@ -22,8 +22,20 @@ class SlurmClient(Protocol):
     async def nodes(self) -> list[NodeRecord]:
         """Return every node."""
 
+    async def topology(self) -> dict[str, frozenset[str]]:
+        """Return the nodes of each leaf switch or block that Slurm knows of; nothing without a topology."""
+
     async def drain(self, node: str, reason: str) -> None:
         """Drain *node*, state and reason in one call: Slurm may throw away a reason that comes alone."""
+
+    async def resume(self, node: str) -> None:
+        """Put a drained *node* back to work."""
+
+    async def reboot(self, node: str, reason: str) -> None:
+        """Let slurmctld reboot *node* through its RebootProgram once nothing runs there; a drained node stays drained.
+
+        *reason* is the node's own, which Slurm would otherwise replace.
+        """
 
     async def requeue(self, job: str) -> None:
         """Requeue *job*; it stays pending for about two minutes unless its start time is changed."""
@@ -36,6 +48,9 @@ class SlurmClient(Protocol):
 
         *job* is the job's own number, for a task of an array too. Raises ``SchedulerError`` where there is no slurmdbd.
         """
+
+    async def past(self, job: str) -> list[PastAttempt]:
+        """Return what slurmdbd knows of the attempts of *job* that are over; nothing where there is no slurmdbd."""
 
     async def release(self, job: str) -> None:
         """Release a held *job*."""

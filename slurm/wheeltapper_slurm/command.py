@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wheeltapper.cli.common import ConfigOption, told
+from wheeltapper.cli.common import ConfigOption, JsonOption, told
 
 if TYPE_CHECKING:
     from wheeltapper.config import Config
+    from wheeltapper_slurm.checkup import Advice
     from wheeltapper_slurm.client import SlurmClient
 
-app = typer.Typer(help="The Slurm side: the controller service, and node keys.", no_args_is_help=True)
+app = typer.Typer(
+    help="The Slurm side: the controller service, a check of slurm.conf, and node keys.", no_args_is_help=True
+)
+
+DANGER = 1
+"""Exit code of ``check`` when something would hurt users."""
 
 
 @app.command()
@@ -41,6 +47,42 @@ async def _serve(settings: Config, client: SlurmClient) -> None:
         loop.add_signal_handler(number, work.cancel)
     with contextlib.suppress(asyncio.CancelledError):
         await work
+
+
+@app.command()
+def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say what in slurm.conf, and around it, is missing or would hurt users. For the controller, as SlurmUser or root.
+
+    Exit codes: 0 nothing dangerous, 1 something is, 2 it could not be looked at (configuration, slurmctld).
+    """
+    import json
+
+    from wheeltapper import codec
+    from wheeltapper import config as configuration
+    from wheeltapper_slurm.checkup import Weight
+    from wheeltapper_slurm.scontrol import Scontrol
+
+    with told("slurm check"):
+        settings = configuration.load(config)
+        client = Scontrol(settings.slurm.conf, settings.slurm.command_timeout_s)
+        found = asyncio.run(_advice(settings, client))
+    if as_json:
+        typer.echo(json.dumps([codec.dump(each) for each in found], indent=2))
+    else:
+        for each in found:
+            typer.echo(f"{each.weight.value:<7} {each.about}: {each.sentence}")
+        dangers = sum(each.weight is Weight.DANGER for each in found)
+        typer.echo(f"{dangers} dangerous, {len(found) - dangers} worth a look." if found else "All is as it should be.")
+    if any(each.weight is Weight.DANGER for each in found):
+        raise typer.Exit(DANGER)
+
+
+async def _advice(settings: Config, client: SlurmClient) -> list[Advice]:
+    from wheeltapper_slurm import checkup, surroundings
+
+    shown = await client.configuration()
+    around = await surroundings.look(settings.controller, shown.get("SlurmUser", ""))
+    return [*checkup.advise_around(around), *checkup.advise(shown, settings.policy)]
 
 
 @app.command()

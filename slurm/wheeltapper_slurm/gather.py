@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper_slurm import wishes
 from wheeltapper_slurm.journal import OpenAttempt
-from wheeltapper_slurm.records import JobRecord
+from wheeltapper_slurm.records import JobRecord, PastAttempt
 from wheeltapper_slurm.spool import Ended
 
 CLOCK_SKEW_S = 5.0
@@ -28,6 +29,8 @@ _STATES = {
     "BOOT_FAIL": Ending.NODE_FAIL,
     "OUT_OF_MEMORY": Ending.OUT_OF_MEMORY,
     "PREEMPTED": Ending.PREEMPTED,
+    # Another cluster of the federation has started the job.
+    "REVOKED": Ending.CANCELLED,
 }
 
 AnyReport = TypeVar("AnyReport", Report, LogReport)
@@ -42,6 +45,11 @@ class Gathered:
     logs: tuple[LogReport, ...]
     kept_off: tuple[Leave, ...]
 
+    @property
+    def size(self) -> int:
+        """How many reports there are."""
+        return len(self.reports) + len(self.logs)
+
     def missing(self, silent: Iterable[str] = ()) -> set[str]:
         """Return the nodes that have not reported, without the *silent* ones, of which no report can come."""
         return set(self.attempt.ended.nodes) - {report.node for report in self.reports} - set(silent)
@@ -49,7 +57,13 @@ class Gathered:
     def logs_missing(self) -> bool:
         """True when the batch host has reported, and what the job's logs hold is still to come."""
         host = self.attempt.batch_host
+        if host is None:
+            return False
         return host in {report.node for report in self.reports} and host not in {report.node for report in self.logs}
+
+    def may_grow(self) -> bool:
+        """True when a report is missing that could change the diagnosis; what our prolog kept off is explained."""
+        return not self.kept_off and bool(self.missing() or self.logs_missing())
 
     def nothing_new(self) -> bool:
         """True for an end that nothing ties to an attempt of its own.
@@ -116,6 +130,8 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
     if ended.signal == SIG_OOM:
         return Ending.OUT_OF_MEMORY
     failed = ended.exit_code != 0 or ended.signal != 0
+    if record is not None and record.completing and record.expedited:
+        return None  # Slurm decides by the epilogs whether it requeues the job at once, and we leave it to that
     if record is None:
         return Ending.FAILED if failed else Ending.UNKNOWN
     if record.state in _STATES:
@@ -125,6 +141,21 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
     if record.completing:
         return None
     return Ending.NODE_FAIL if set(silent) & set(ended.nodes) else Ending.REQUEUED
+
+
+def by_the_books(past: Iterable[PastAttempt], ended_at: float) -> Ending | None:
+    """Return how slurmdbd says that the attempt ended which was over at *ended_at*; None when it does not say.
+
+    Of a job that Slurm has requeued, slurmctld shows the next attempt alone.
+    """
+    near = [each for each in past if abs(each.end - ended_at) <= CLOCK_SKEW_S]
+    newest = max(near, key=lambda each: each.end, default=None)
+    return _STATES.get(newest.state) if newest is not None else None
+
+
+def step(gathered: Gathered) -> int | None:
+    """Return the last training step that the job's logs tell of."""
+    return max((log.step for log in gathered.logs if log.step is not None), default=None)
 
 
 def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: Iterable[str]) -> Attempt:
@@ -151,5 +182,7 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         end=ended.at,
         batch=record.batch if record else True,
         requeueable=record.requeueable if record else False,
+        step=step(gathered),
+        wants_requeue=wishes.wants_requeue(ended.comment),
         scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
     )

@@ -6,7 +6,7 @@ import logging
 
 from wheeltapper.config import Mode
 from wheeltapper.errors import SchedulerError
-from wheeltapper.wire import Answer, Leave, LogReport, Report
+from wheeltapper.wire import Answer, Health, Leave, LogReport, Message, Report
 from wheeltapper_slurm import gather, logs
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.parts import Parts
@@ -23,10 +23,13 @@ class Inbox:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    async def hear(self, message: Report | LogReport | Leave) -> Answer:
+    async def hear(self, message: Message) -> Answer:
         """Return the answer to *message*, once it is in the journal."""
         if isinstance(message, Leave):
             return await self._leave(message)
+        if isinstance(message, Health):
+            self._parts.healths.hear(message, self._parts.clock())
+            return Answer()
         self._parts.journal.receive(message, self._parts.clock())
         await self._parts.arrivals.tell()
         if isinstance(message, Report):
@@ -38,8 +41,16 @@ class Inbox:
         for attempt in self._open(report):
             host = attempt.batch_host
             if host == report.node:
-                return Answer(read=logs.paths(attempt.ended, host), uid=attempt.ended.uid, gid=attempt.ended.gid)
-        return Answer()
+                ended = attempt.ended
+                read = logs.paths(ended, host)
+                return Answer(
+                    read=read, near=logs.near(ended, read), names=logs.names(ended), uid=ended.uid, gid=ended.gid
+                )
+        # Whose logs are to be read is known only with the job's end, and a busy slurmctld may be long in telling it.
+        # An end that it never tells (an unfinished installation) must not be asked for for ever.
+        age = self._parts.clock() - (report.stay.epilog_at or 0.0)
+        unknown = not self._open(report) and not self._parts.journal.is_component(report.stay.job)
+        return Answer(later=unknown and age < self._parts.config.controller.gather_deadline_s)
 
     async def _leave(self, leave: Leave) -> Answer:
         now = self._parts.clock()
@@ -63,14 +74,15 @@ class Inbox:
             if job is None or not job.batch or not job.requeueable:
                 return
             self._parts.journal.keep_off(leave, now)
-            await self._parts.client.requeue(job.id)
+            await self._parts.client.requeue(job.target)
         except SchedulerError as error:
             log.error("job %s could not be moved away from %s: %s", leave.job, leave.node, error)
 
     def _open(self, report: Report | LogReport) -> list[OpenAttempt]:
-        """Return the open attempt that *report* belongs to, if it is known yet."""
+        """Return the attempt that *report* belongs to, if it is known yet; one that was decided without it, too."""
+        journal, job = self._parts.journal, report.stay.job
         return [
             attempt
-            for attempt in self._parts.journal.attempts(report.stay.job)
+            for attempt in [*journal.attempts(job), *(late for late, _ in journal.late(job))]
             if gather.belongs(report.stay, attempt.start, attempt.ended.at)
         ]

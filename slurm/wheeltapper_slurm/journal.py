@@ -19,6 +19,11 @@ from wheeltapper_slurm.spool import Ended
 ORPHAN_S = 86_400.0
 """Reports and leaves that no attempt claimed are dropped after a day: their job ended before we were installed."""
 
+EXCLUSION_S = 30 * 86_400.0
+"""What we excluded from a job is forgotten after a month: suspects that were never out do not come back either."""
+
+_OF_JOB = "(job = :job OR job IN (SELECT component.job FROM component WHERE leader = :job))"
+
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS open_attempt (
     key TEXT PRIMARY KEY, job TEXT NOT NULL, start REAL, batch_host TEXT, deadline REAL NOT NULL, body TEXT NOT NULL
@@ -27,6 +32,14 @@ CREATE TABLE IF NOT EXISTS report (
     job TEXT NOT NULL, node TEXT NOT NULL, kind TEXT NOT NULL, epilog_at REAL NOT NULL, received_at REAL NOT NULL,
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
+CREATE TABLE IF NOT EXISTS exclusion (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
+CREATE TABLE IF NOT EXISTS component (job TEXT PRIMARY KEY, leader TEXT NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS late (
+    key TEXT PRIMARY KEY, job TEXT NOT NULL, start REAL, batch_host TEXT, deadline REAL NOT NULL, body TEXT NOT NULL,
+    at REAL NOT NULL, had INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS component_leader ON component (leader);
+CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS kept_off (
     job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
 );
@@ -42,6 +55,15 @@ class OpenAttempt:
     start: float | None
     batch_host: str | None
     deadline: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """A node that we have added to a job's ExcNodeList, ``at`` in Unix seconds."""
+
+    job: str
+    node: str
+    at: float
 
 
 class Journal:
@@ -102,17 +124,39 @@ class Journal:
             (report.stay.job, report.node, report.kind, report.stay.epilog_at or now, now, codec.dumps(report)),
         )
 
+    def join(self, component: str, leader: str, now: float) -> None:
+        """Write down that the job *component* is a part of the heterogeneous job *leader*."""
+        self._db.execute("INSERT OR REPLACE INTO component VALUES (?, ?, ?)", (component, leader, now))
+
+    def is_component(self, job: str) -> bool:
+        """True for a part of a heterogeneous job that is not its leader."""
+        return self._db.execute("SELECT 1 FROM component WHERE job = ?", (job,)).fetchone() is not None
+
+    def components(self, leader: str) -> list[str]:
+        """Return the parts of a heterogeneous job that are known, without the leader itself."""
+        rows = self._db.execute("SELECT job FROM component WHERE leader = ? ORDER BY length(job), job", (leader,))
+        return [job for (job,) in rows]
+
+    def heard(self, job: str) -> set[str]:
+        """Return the nodes that have reported on *job*, on this attempt or another: cheap for a thousand nodes."""
+        rows = self._db.execute(
+            f"SELECT DISTINCT node FROM report WHERE {_OF_JOB} AND kind = 'report'",  # noqa: S608
+            {"job": job},
+        )
+        return {node for (node,) in rows}
+
     def reports(self, job: str) -> list[Report]:
-        """Return the node reports on *job* in a fixed order."""
+        """Return the node reports on *job* and its components in a fixed order."""
         return [codec.loads(Report, body) for body in self._bodies(job, "report")]
 
     def log_reports(self, job: str) -> list[LogReport]:
-        """Return the log reports on *job* in a fixed order."""
+        """Return the log reports on *job* and its components in a fixed order."""
         return [codec.loads(LogReport, body) for body in self._bodies(job, "logs")]
 
     def _bodies(self, job: str, kind: str) -> list[str]:
         rows = self._db.execute(
-            "SELECT body FROM report WHERE job = ? AND kind = ? ORDER BY epilog_at, node", (job, kind)
+            f"SELECT body FROM report WHERE {_OF_JOB} AND kind = :kind ORDER BY epilog_at, node, job",  # noqa: S608
+            {"job": job, "kind": kind},
         )
         return [body for (body,) in rows]
 
@@ -125,20 +169,87 @@ class Journal:
 
     def kept_off(self, job: str) -> list[tuple[float, Leave]]:
         """Return when and on which evidence our prolog kept *job* off nodes."""
-        rows = self._db.execute("SELECT at, body FROM kept_off WHERE job = ? ORDER BY at, node", (job,))
+        rows = self._db.execute(
+            f"SELECT at, body FROM kept_off WHERE {_OF_JOB} ORDER BY at, node",  # noqa: S608
+            {"job": job},
+        )
         return [(at, codec.loads(Leave, body)) for at, body in rows]
+
+    def exclude(self, job: str, nodes: Iterable[str], now: float) -> None:
+        """Write down that we are about to add *nodes* to the ExcNodeList of *job*."""
+        rows = [(job, node, now) for node in nodes]
+        self._db.executemany("INSERT OR REPLACE INTO exclusion VALUES (?, ?, ?)", rows)
+
+    def exclusions(self) -> list[Exclusion]:
+        """Return which nodes we have excluded from which jobs."""
+        rows = self._db.execute("SELECT job, node, at FROM exclusion ORDER BY job, node")
+        return [Exclusion(job, node, at) for job, node, at in rows]
+
+    def forget_exclusions(self, job: str, nodes: Iterable[str] | None = None) -> None:
+        """*nodes* are no longer excluded from *job* by us; without *nodes*, none is."""
+        if nodes is None:
+            self._db.execute("DELETE FROM exclusion WHERE job = ?", (job,))
+        else:
+            rows = [(job, node) for node in nodes]
+            self._db.executemany("DELETE FROM exclusion WHERE job = ? AND node = ?", rows)
+
+    def ask_reboot(self, node: str, key: str) -> bool:
+        """Write down that *node* is to be rebooted for the fault *key*; False when that was written before."""
+        done = self._db.execute(
+            "INSERT INTO reboot VALUES (?, ?) ON CONFLICT (node) DO UPDATE SET key = excluded.key"
+            " WHERE key != excluded.key",
+            (node, key),
+        )
+        return bool(done.rowcount)
+
+    def forget_reboot(self, node: str) -> None:
+        """The reboot of *node* was refused, or is over."""
+        self._db.execute("DELETE FROM reboot WHERE node = ?", (node,))
+
+    def await_late(self, attempt: OpenAttempt, had: int, now: float) -> None:
+        """Keep an attempt, decided without all of its reports, and the *had* ones that came, for another day."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute(
+                "INSERT OR REPLACE INTO late SELECT *, ?, ? FROM open_attempt WHERE key = ?", (now, had, attempt.key)
+            )
+            self._db.execute("DELETE FROM open_attempt WHERE key = ?", (attempt.key,))
+
+    def late(self, job: str | None = None) -> list[tuple[OpenAttempt, int]]:
+        """Return decided attempts that lacked reports, with how many they had: those of *job*.
+
+        Without *job*: all on whose job something was said since, be it on this attempt or on a later one.
+        """
+        rows = self._db.execute(
+            "SELECT key, body, start, batch_host, deadline, had FROM late AS l WHERE job = :job OR (:job IS NULL AND"
+            " (EXISTS (SELECT 1 FROM report WHERE job = l.job AND received_at > l.at) OR EXISTS (SELECT 1 FROM"
+            " component AS c JOIN report AS r ON r.job = c.job WHERE c.leader = l.job AND r.received_at > l.at)))"
+            " ORDER BY key",
+            {"job": job},
+        )
+        return [
+            (OpenAttempt(key, codec.loads(Ended, body), start, host, deadline), had)
+            for key, body, start, host, deadline, had in rows
+        ]
+
+    def still_late(self, attempt: OpenAttempt, now: float) -> None:
+        """What was said until now was of another attempt."""
+        self._db.execute("UPDATE late SET at = ? WHERE key = ?", (now, attempt.key))
 
     def settle(self, attempt: OpenAttempt, used: Iterable[Report | LogReport], now: float) -> None:
         """Forget an attempt that is decided, the reports *used* for it, and what no attempt ever claimed."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("DELETE FROM open_attempt WHERE key = ?", (attempt.key,))
+            self._db.execute("DELETE FROM late WHERE key = ? OR at < ?", (attempt.key, now - ORPHAN_S))
             self._db.executemany(
                 "DELETE FROM report WHERE job = ? AND node = ? AND kind = ? AND epilog_at = ?",
                 [(report.stay.job, report.node, report.kind, report.stay.epilog_at) for report in used],
             )
             self._db.execute(
-                "DELETE FROM kept_off WHERE (job = ? AND at <= ?) OR at < ?",
-                (attempt.ended.id, attempt.ended.at, now - ORPHAN_S),
+                f"DELETE FROM kept_off WHERE ({_OF_JOB} AND at <= :ended) OR at < :old",  # noqa: S608
+                {"job": attempt.ended.id, "ended": attempt.ended.at, "old": now - ORPHAN_S},
             )
+            self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
+            self._db.execute("DELETE FROM exclusion WHERE at < ?", (now - EXCLUSION_S,))
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

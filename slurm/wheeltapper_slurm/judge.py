@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
@@ -15,20 +15,52 @@ from wheeltapper.labels import UNKNOWN
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
+from wheeltapper.policy.release import on_probation
 from wheeltapper.wire import Leave
-from wheeltapper_slurm import acts, comment
+from wheeltapper_slurm import acts, comment, gather
 from wheeltapper_slurm.gather import Gathered
 
 
 def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
     diagnosis = diagnosis_of(gathered, attempt, config)
-    decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now)
+    probation = _probation(ledger, config, now)
+    decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now, probation)
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)
     interruption = Interruption(attempt, diagnosis, decision, config.policy.mode, now)
     ledger.record(interruption, acts.plan(decision, attempt, note, config.policy))
     return f"{diagnosis.sentence} Decision: {decision.job.reason}."
+
+
+def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str:
+    """Judge an attempt again that is on record, now that more is known of it, and amend the record.
+
+    What was done stays done: a job that was requeued is not requeued again, whatever is known now.
+    """
+    for old in ledger.of_attempt(gathered.attempt.key):
+        case = replace(old.attempt, step=gather.step(gathered))
+        diagnosis = diagnosis_of(gathered, case, config)
+        if diagnosis == old.diagnosis:
+            return "nothing changes"
+        history = ledger.history(case.job, but=case.key)
+        decision = decide(diagnosis, case, history, config.policy, now, _probation(ledger, config, now))
+        if old.decision.job.requeue:
+            reason = f"it has run again already; by what is known now: {decision.job.reason}"
+            decision = replace(decision, job=replace(decision.job, requeue=True, reason=reason))
+        number = 1 + [each.attempt.key for each in ledger.interruptions(job=case.job)].index(case.key)
+        note = comment.entry(number, diagnosis, decision.job)
+        planned = acts.plan(decision, case, note, config.policy)
+        if old.decision.job.requeue:
+            planned = [act for act in planned if act.kind not in {"requeue", "release", "start"}]
+        ledger.amend(replace(old, attempt=case, diagnosis=diagnosis, decision=decision, amended_at=now), planned)
+        return f"{diagnosis.sentence} Decision: {decision.job.reason}."
+    return "there is no record of it"
+
+
+def _probation(ledger: Ledger, config: Config, now: float) -> frozenset[str]:
+    since = now - config.policy.probation_h * 3600
+    return on_probation(ledger.quarantines(since=since), now, config.policy)
 
 
 def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagnosis:
@@ -55,16 +87,3 @@ def leaves(ledger: Ledger, key: str) -> Iterator[Leave]:
             if root is not None:
                 boot = root.evidence.boot_id or ""
                 yield Leave(action.node, boot, "epilog", (root,), interruption.attempt.job)
-
-
-def complaints(configuration: Mapping[str, str]) -> Iterator[str]:
-    """Yield what in slurmctld's *configuration* would hurt users, each as a sentence that says what to do."""
-    if "nohold_on_prolog_fail" not in configuration.get("SchedulerParameters", ""):
-        yield (
-            "SchedulerParameters lacks nohold_on_prolog_fail, so Slurm holds every job that a prolog keeps off a node;"
-            " we release the ones that we kept off, but the parameter should be set"
-        )
-    if not {"Alloc", "Contain"} & set(configuration.get("PrologFlags", "").split(",")):
-        yield "PrologFlags lacks Alloc, so nodes on which no step starts are never checked"
-    if configuration.get("EpilogSlurmctld", "(null)") in {"(null)", ""}:
-        yield "EpilogSlurmctld is not set, so no end of a job reaches this service"

@@ -24,6 +24,17 @@ def paths(ended: Ended, batch_host: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in found if path not in {"/dev/null", ""}))
 
 
+def near(ended: Ended, read: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders in which the steps of *ended* may have left logs of their own; *read* are its own logs."""
+    folders = [ended.work_dir, *(str(PurePosixPath(path).parent) for path in read)]
+    return tuple(dict.fromkeys(folder for folder in folders if folder.strip("/")))
+
+
+def names(ended: Ended) -> tuple[str, ...]:
+    """Return the numbers by which *ended* goes in the names of its files: its own, and ``12_3`` for a task."""
+    return tuple(dict.fromkeys([ended.id, ended.target]))
+
+
 def expand(pattern: str, ended: Ended, batch_host: str | None) -> str:
     r"""Return *pattern* as Slurm would open it. A backslash anywhere switches every replacement off."""
     if "\\" in pattern:

@@ -9,6 +9,7 @@ from wheeltapper.config import Config
 from wheeltapper.ledger.store import Ledger
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.quarantine import Gate
 
@@ -23,4 +24,5 @@ class Parts:
     journal: Journal
     gate: Gate
     arrivals: Arrivals
+    healths: Healths
     clock: Callable[[], float]

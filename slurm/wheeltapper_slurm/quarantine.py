@@ -1,34 +1,25 @@
-"""Leave to go out of service: who may, and the one call that does it."""
+"""Leave to go out of service, and the way back: who may, and the one call that does it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import replace
 
 from wheeltapper.config import Mode, PolicySection
 from wheeltapper.evidence import Finding
 from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.ledger.store import Ledger
-from wheeltapper.policy.budget import Share, refusal
-from wheeltapper.policy.reason import PREFIX, format_reason, is_ours
+from wheeltapper.policy import release
+from wheeltapper.policy.budget import Standing, refused
+from wheeltapper.policy.reason import PREFIX, TO_DO, format_reason, parse_reason
 from wheeltapper.wire import Answer, Leave
+from wheeltapper_slurm import domains
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.records import NodeRecord
 
 log = logging.getLogger(__name__)
-
-
-def shares(nodes: Iterable[NodeRecord], partitions: Iterable[str]) -> dict[str, Share]:
-    """Return for each of *partitions* how many nodes it has and how many of them are out by our doing."""
-    wanted = set(partitions)
-    found: dict[str, Share] = {}
-    for node in nodes:
-        ours = node.drained and is_ours(node.reason)
-        for name in wanted.intersection(node.partitions):
-            share = found.get(name, Share(0, 0))
-            found[name] = Share(share.size + 1, share.out + int(ours))
-    return found
 
 
 class Gate:
@@ -66,18 +57,20 @@ class Gate:
             return Answer(
                 reason=f"observe mode; it would have been drained: {format_reason(convicting[0], leave.job, now)}"
             )
+        history = self._ledger.quarantines(node=leave.node)
         if node.drained:
-            return Answer(out=True, reason=f"it is out already: {node.reason}")
-        fresh = self._not_released(leave.node, convicting)
+            return await self._out_already(leave, convicting, node, history, now)
+        # The node is not drained now. What we once drained it for and somebody undid is settled: people are respected.
+        fresh = [finding for finding in convicting if finding.key not in release.settled(history)]
         if not fresh:
             return Answer(released=True, reason="a person put it back after it was taken out on this evidence")
-        reason = format_reason(fresh[0], leave.job, now)
-        blocked = refusal(shares(await self._client.nodes(), node.partitions), self._policy.budget)
+        reason = self._reason(fresh, leave.job, now, 1 + release.times_out(history, now, self._policy))
+        blocked = refused(await self._standing(node), self._policy.budget)
         if blocked:
             self._record(leave, fresh[0], now, Outcome.FAILED, blocked)
             return Answer(reason=f"the budget forbids it: {blocked}")
         await self._client.drain(leave.node, reason)
-        self._record(leave, fresh[0], now, Outcome.DONE, "")
+        self._ledger.record_quarantine(_taken_out(leave, fresh, reason, now))
         return Answer(out=True, reason=f"drained: {reason}")
 
     def _drill(self, leave: Leave, finding: Finding, now: float) -> Answer:
@@ -99,18 +92,92 @@ class Gate:
         )
         return Answer(reason=f"a real one would ask to drain the node with {reason!r}", recorded=True)
 
-    def _not_released(self, node: str, findings: list[Finding]) -> list[Finding]:
-        # The node is not drained now. What we once drained it for and somebody undid is settled: people are respected.
-        acted_on = {past.key for past in self._ledger.quarantines(node=node) if past.outcome is Outcome.DONE}
-        return [finding for finding in findings if finding.key not in acted_on]
+    async def _standing(self, node: NodeRecord) -> Standing:
+        members = domains.of(self._policy.budget.domains) or await self._client.topology()
+        return domains.standing(node, await self._client.nodes(), members)
+
+    async def _out_already(
+        self, leave: Leave, findings: Sequence[Finding], node: NodeRecord, history: Sequence[Quarantine], now: float
+    ) -> Answer:
+        """The node is out: of what we know of it by now, write down what its release must wait for."""
+        answer = Answer(out=True, reason=f"it is out already: {node.reason}")
+        last = next(iter(release.standing(history)), None)
+        if last is not None and last.reason == node.reason:
+            if not release.stricter(release.strictest(findings), last.disposition):
+                return answer
+            graver = [each for each in findings if release.stricter(each.disposition, last.disposition)]
+            reason = self._reason(graver, leave.job, now, release.times_out(history, now, self._policy))
+            await self._client.drain(leave.node, reason)
+            self._ledger.record_quarantine(_taken_out(leave, graver, reason, now, first=False))
+            return Answer(out=True, reason=f"it is out already, and now for more: {reason}")
+        more = self._more(findings, 1 + release.times_out(history, now, self._policy))
+        if findings[0].key not in {past.key for past in history} and _wrote(node.reason, findings[0], more):
+            # It took itself out while we were away, or we died in the middle. From now on it is ours to look after.
+            reason = node.reason if node.reason.endswith(more) else node.reason + more
+            if reason != node.reason:
+                await self._client.drain(leave.node, reason)
+            self._ledger.record_quarantine(_taken_out(leave, findings, reason, now, note="it was out already"))
+        return answer
+
+    def _reason(self, findings: Sequence[Finding], job: str | None, now: float, times: int) -> str:
+        """Return the reason for *findings*, the first of which names the fault; the rest may ask for more."""
+        return format_reason(findings[0], job, now, self._more(findings, times))
+
+    def _more(self, findings: Sequence[Finding], times: int) -> str:
+        strictest = release.strictest(findings)
+        then = f", then {TO_DO[strictest]}" if release.stricter(strictest, findings[0].disposition) else ""
+        return then + release.repeats(times, self._policy)
+
+    async def release(self, out: Quarantine, now: float) -> str | None:
+        """Put back the node that is *out*, and return None; or return why it is not ours to put back.
+
+        Raises:
+            SchedulerError: slurmctld refused or did not answer; nothing was changed.
+        """
+        async with self._turn:
+            node = await self._client.node(out.node)
+            if node is None or not node.drained or node.reason != out.reason:
+                return "a person has changed its state or its reason"
+            await self._client.resume(out.node)
+            self._ledger.record_quarantine(replace(out, at=now, outcome=Outcome.RELEASED, note="its checks pass again"))
+        return None
 
     def _record(self, leave: Leave, finding: Finding, now: float, outcome: Outcome, note: str) -> None:
         # A health check asks every few minutes; what did not happen is told once per finding.
         known = {(past.key, past.outcome) for past in self._ledger.quarantines(node=leave.node)}
-        reason = format_reason(finding, leave.job, now)
         if (finding.key, outcome) not in known:
+            reason = format_reason(finding, leave.job, now)
             self._ledger.record_quarantine(
-                Quarantine(
-                    leave.node, finding.key, finding.label, finding.detail, reason, leave.job, now, outcome, note
-                )
+                replace(_taken_out(leave, [finding], reason, now), outcome=outcome, note=note)
             )
+
+
+def _taken_out(
+    leave: Leave, findings: Sequence[Finding], reason: str, now: float, *, note: str = "", first: bool = True
+) -> Quarantine:
+    named = findings[0]
+    return Quarantine(
+        node=leave.node,
+        key=named.key,
+        label=named.label,
+        detail=named.detail,
+        reason=reason,
+        job=leave.job,
+        at=now,
+        outcome=Outcome.DONE,
+        note=note,
+        disposition=release.strictest(findings),
+        boot_id=leave.boot_id,
+        first=first,
+    )
+
+
+def _wrote(reason: str, finding: Finding, more: str) -> bool:
+    """True when *reason* is what a node's own agent, or we, write on *finding*, and no person has added to it."""
+    said = parse_reason(reason)
+    to_do = TO_DO[finding.disposition]
+    return (
+        said is not None
+        and (said.label, said.detail, said.gpu) == (finding.label, finding.detail, finding.evidence.gpu)
+        and said.to_do in {to_do, to_do + more}
+    )

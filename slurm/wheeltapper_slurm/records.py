@@ -17,12 +17,19 @@ _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
 # itself prints next.
 _COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
+_SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
+# What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
+_REBOOT = re.compile(r"(?: : reboot (?:requested|issued|complete|timed out))+$")
 _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows."""
+    """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows.
+
+    ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
+    that Slurm itself requeues it at once when an epilog fails (25.11).
+    """
 
     id: str
     state: str
@@ -38,11 +45,25 @@ class JobRecord:
     priority: int
     excluded: tuple[str, ...]
     admin_comment: str
+    nodes: int = 1
+    array: str = ""
+    het_leader: str = ""
+    expedited: bool = False
+
+    @property
+    def target(self) -> str:
+        """What actions must name: never an array's master id, which one task bears too, and of a het job its leader."""
+        return self.het_leader or self.array or self.id
 
     @property
     def completing(self) -> bool:
         """True while an epilog of the attempt still runs."""
         return self.state == "COMPLETING"
+
+    @property
+    def active(self) -> bool:
+        """True while an attempt has nodes, whether or not it computes on them."""
+        return self.state in {"RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"}
 
     @property
     def waiting(self) -> bool:
@@ -53,6 +74,15 @@ class JobRecord:
     def held(self) -> bool:
         """True when nobody but an administrator (or we) can let the job run."""
         return self.waiting and self.priority == 0
+
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """An attempt that is over, as slurmdbd has it. Times are Unix seconds."""
+
+    state: str
+    start: float | None
+    end: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +105,11 @@ class NodeRecord:
         return bool(self.states & {"DRAIN", "DRAINING", "DRAINED"})
 
     @property
+    def rebooting(self) -> bool:
+        """True when a reboot through Slurm was asked for and is not over."""
+        return bool(self.states & {"REBOOT", "REBOOT_REQUESTED", "REBOOT_ISSUED"})
+
+    @property
     def silent(self) -> bool:
         """True when no report can be expected from it."""
         return bool(self.states & {"DOWN", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN"})
@@ -83,6 +118,8 @@ class NodeRecord:
 def fields(line: str) -> dict[str, str]:
     """Return the ``key=value`` pairs of one record; a value reaches to the next key, the first of equal keys counts."""
     found = list(_KEY.finditer(line))
+    if not found:
+        return {}
     pairs: dict[str, str] = {}
     for this, following in zip(found, [*found[1:], None], strict=True):
         value = line[this.end() : following.start() if following else len(line)]
@@ -100,10 +137,13 @@ def job(line: str, name: str | None = None) -> JobRecord:
     if "JobId" not in pairs or "JobState" not in pairs:
         raise ValueError(f"this is no job record: {line[:80]!r}")
     comment = _COMMENT.search(line)
+    states = pairs["JobState"].replace("+", ",").split(",")
+    task = pairs.get("ArrayTaskId", "")
     code, _, signal = pairs.get("ExitCode", "0:0").partition(":")
     return JobRecord(
         id=pairs["JobId"],
-        state=pairs["JobState"].split(",")[0],
+        # While its epilogs run, some releases name the state that follows first.
+        state="COMPLETING" if "COMPLETING" in states else states[0],
         reason=_text(pairs.get("Reason", "")),
         exit_code=_number(code),
         signal=_number(signal),
@@ -115,8 +155,34 @@ def job(line: str, name: str | None = None) -> JobRecord:
         batch_host=_text(pairs.get("BatchHost", "")) or None,
         priority=_number(pairs.get("Priority", "1")),
         excluded=hostlist.expand(_text(pairs.get("ExcNodeList", ""))),
+        nodes=_number(pairs.get("NumNodes", "1").partition("-")[0]),
+        array=f"{pairs.get('ArrayJobId', '')}_{task}" if task.isdigit() else "",
+        het_leader=_text(pairs.get("HetJobId", "")),
+        expedited="EXPEDITING" in states or "expedite" in pairs.get("Requeue", "").lower(),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )
+
+
+def pick(text: str, job: str) -> str | None:
+    """Return the line of *job* in what ``scontrol show job -o`` prints; None when it prints no job.
+
+    Asked for an array's master id, scontrol shows every task, and the task that bears that number need not come first.
+    """
+    lines = [line for line in text.split("\n") if line.startswith("JobId=")]
+    exact = [line for line in lines if line.startswith(f"JobId={job} ")]
+    return next(iter([*exact, *lines]), None)
+
+
+def past(text: str) -> list[PastAttempt]:
+    """Return the attempts that are over in what ``sacct -D -X -n -P --format=State,Start,End`` prints."""
+    found = []
+    for line in text.splitlines():
+        words = line.split("|")
+        end = _time(words[2]) if len(words) == 3 else None
+        if end is not None:
+            # "CANCELLED by 1000" is one state.
+            found.append(PastAttempt(words[0].split(" ")[0], _time(words[1]), end))
+    return found
 
 
 def _without_name(line: str, name: str | None) -> str:
@@ -139,11 +205,11 @@ def node(line: str) -> NodeRecord:
     states = frozenset(re.split(r"[+*~#!%$@^-]+", pairs["State"].upper())) - {""}
     marks = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
     flags = frozenset(flag for mark, flag in marks.items() if mark in pairs["State"])
-    reason = re.sub(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$", "", _text(pairs.get("Reason", "")))
+    reason = _SIGNED.sub("", _text(pairs.get("Reason", "")))
     return NodeRecord(
         name=pairs["NodeName"],
         states=states | flags,
-        reason=reason,
+        reason=_REBOOT.sub("", reason),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
     )
 

@@ -6,15 +6,18 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 
 from wheeltapper.attempt import Ending
 from wheeltapper.errors import SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Outcome
+from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
 from wheeltapper_slurm.gather import Gathered
 from wheeltapper_slurm.journal import OpenAttempt
+from wheeltapper_slurm.keeper import Keeper
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.spool import Ended
 
@@ -30,6 +33,9 @@ per node and job."""
 SETTLE_S = 60.0
 """How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before it is judged as unknown."""
 
+BOOKS_S = 5.0
+"""How long slurmdbd may take to hear of an end: slurmctld tells it within a second or two."""
+
 FIRST_PAUSE_S = 0.2
 LAST_PAUSE_S = 5.0
 """Between two tries of the same thing: soon at first, an epilog ends in a moment; later one RPC in five seconds."""
@@ -40,10 +46,16 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doer = Doer(parts.client, parts.ledger, parts.config.policy.mode, parts.clock)
+        self._doer = Doer(
+            parts.client, parts.ledger, parts.config.policy.mode, parts.clock, remember=parts.journal.exclude
+        )
+        self._keeper = Keeper(parts)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}
+        # Our own absence is not the nodes' silence: after a start they have as long as ever.
+        self._first_deadline = parts.clock() + parts.config.controller.gather_deadline_s
+        self._late_since: dict[str, float] = {}
         self._later: dict[str, tuple[float, float]] = {}
 
     async def run(self) -> None:
@@ -66,8 +78,15 @@ class Rounds:
             await self._turn(path.name, self._take_in(path))
         for attempt in self._parts.journal.attempts():
             await self._turn(attempt.key, self._consider(attempt))
+        for attempt, had in self._parts.journal.late():
+            await self._turn(f"late report on {attempt.key}", self._look_again(attempt, had))
         for key in sorted({act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}):
             await self._turn(f"acts of {key}", self._doer.do(key))
+        await self._turn("nodes that are out", self._look_after())
+
+    async def _look_after(self) -> bool:
+        await self._keeper.look()
+        return True
 
     async def _turn(self, name: str, work: Coroutine[None, None, bool]) -> None:
         """Let *work* do what it can; when it says False or fails, it has its next turn after a pause that doubles."""
@@ -104,6 +123,10 @@ class Rounds:
         return True
 
     async def _open_attempt(self, ended: Ended) -> None:
+        if ended.is_component:
+            # slurmctld tells the end of each part; the whole is diagnosed and decided once, under its leader.
+            self._parts.journal.join(ended.id, ended.het_job, self._parts.clock())
+            return
         try:
             record = await self._parts.client.job(ended.target, ended.name)
         except SchedulerDown:
@@ -119,41 +142,79 @@ class Rounds:
             log.info("job %s: attempt %s was decided before", ended.target, key)
             return
         host = record.batch_host if record is not None else None
-        deadline = ended.at + self._parts.config.controller.gather_deadline_s
-        self._parts.journal.open(
-            OpenAttempt(key, ended, start, host or (ended.nodes[0] if ended.nodes else None), deadline)
-        )
+        host = host or (ended.nodes[0] if ended.nodes else None)
+        if record is not None and not record.batch:
+            host = None  # an interactive job has written to a terminal, and there is no log to wait for
+        # From now on, not from the end: when we were away, the nodes' reports wait in their outboxes.
+        deadline = self._parts.clock() + self._parts.config.controller.gather_deadline_s
+        self._parts.journal.open(OpenAttempt(key, ended, start, host, deadline))
 
     async def _consider(self, attempt: OpenAttempt) -> bool:
         """Decide on *attempt* when all that can be known of it is known; True unless slurmctld must be asked again."""
         now = self._parts.clock()
         job, journal = attempt.ended.id, self._parts.journal
-        gathered = gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job))
-        silent = await self._silent(gathered, now)
-        if now < attempt.deadline and (gathered.missing(silent) or gathered.logs_missing()):
+        deadline = max(attempt.deadline, self._first_deadline)
+        missing = set(attempt.ended.nodes) - journal.heard(job)
+        silent = await self._silent(attempt, missing, now)
+        if now < deadline and missing - silent:
+            return True  # without reading a thousand reports in every round
+        gathered = self._gather(attempt)
+        silent = await self._silent(attempt, gathered.missing(), now)
+        if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
         how = gather.ending(gathered, record, silent)
+        if how is Ending.REQUEUED:
+            how = gather.by_the_books(await self._parts.client.past(job), attempt.ended.at)
+            if how is None and now >= attempt.ended.at + BOOKS_S:
+                how = Ending.REQUEUED
         if how is None:
-            if now < attempt.deadline + SETTLE_S:
+            if now < deadline + SETTLE_S:
                 return False
             how = Ending.UNKNOWN
         if how is Ending.COMPLETED or gathered.nothing_new():
             log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)
         else:
             case = gather.attempt(gathered, how, record, silent)
+            case = replace(case, components=tuple(journal.components(job)))
             sentence = judge.conclude(gathered, case, self._parts.ledger, self._parts.config, now)
             log.info("job %s: %s", attempt.ended.target, sentence)
             await self._quarantine(attempt.key)
             await self._doer.do(attempt.key)
-        journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
+        if self._parts.ledger.known(attempt.key) and gathered.may_grow():
+            journal.await_late(attempt, gathered.size, now)
+        else:
+            journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
         self._looked.pop(attempt.key, None)
         return True
 
-    async def _silent(self, gathered: Gathered, now: float) -> frozenset[str]:
+    async def _look_again(self, attempt: OpenAttempt, had: int) -> bool:
+        """A report has come after the decision: look at the attempt once more, and never again.
+
+        A report that comes with logs to be read is followed by these, so as much time is given as before the decision.
+        """
+        now = self._parts.clock()
+        gathered = self._gather(attempt)
+        if gathered.size <= had:
+            self._parts.journal.still_late(attempt, now)
+            return True
+        waited = now - self._late_since.setdefault(attempt.key, now)
+        if waited < self._parts.config.controller.gather_deadline_s and (gathered.missing() or gathered.logs_missing()):
+            return True
+        sentence = judge.amend(gathered, self._parts.ledger, self._parts.config, now)
+        log.info("job %s: looked at again, since a report came late: %s", attempt.ended.target, sentence)
+        await self._quarantine(attempt.key)
+        await self._doer.do(attempt.key)
+        self._parts.journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
+        self._late_since.pop(attempt.key, None)
+        return True
+
+    def _gather(self, attempt: OpenAttempt) -> Gathered:
+        job, journal = attempt.ended.id, self._parts.journal
+        return gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job))
+
+    async def _silent(self, attempt: OpenAttempt, missing: set[str], now: float) -> frozenset[str]:
         """Return the missing nodes that slurmctld itself has given up; asked at most once in :data:`GRACE_S`."""
-        attempt = gathered.attempt
-        missing = gathered.missing()
         at, silent = self._looked.get(attempt.key, (attempt.ended.at, frozenset()))
         if not missing or now - at < GRACE_S:
             return silent
@@ -164,7 +225,11 @@ class Rounds:
     async def _quarantine(self, key: str) -> None:
         """Take out what the decision convicts, unless the node's own epilog has done so already."""
         for leave in judge.leaves(self._parts.ledger, key):
+            now = self._parts.clock()
+            if release.mended(leave.findings, leave.boot_id, self._parts.healths.of(leave.node, now)):
+                log.info("%s was rebooted since and passes its checks, so it stays in service", leave.node)
+                continue
             try:
-                await self._parts.gate.ask(leave, self._parts.clock())
+                await self._parts.gate.ask(leave, now)
             except SchedulerError as error:
                 log.error("%s could not be drained: %s", leave.node, error)

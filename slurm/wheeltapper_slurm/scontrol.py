@@ -9,8 +9,8 @@ import signal
 from pathlib import Path
 
 from wheeltapper.errors import SchedulerDown, SchedulerError
-from wheeltapper_slurm import records
-from wheeltapper_slurm.records import JobRecord, NodeRecord
+from wheeltapper_slurm import domains, records
+from wheeltapper_slurm.records import JobRecord, NodeRecord, PastAttempt
 
 # Whoever starts us may have set no search path: slurmctld's own scripts have none.
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin"
@@ -42,9 +42,8 @@ class Scontrol:
             if isinstance(error, SchedulerDown) or "Invalid job id" not in str(error):
                 raise
             return None
-        # Asked for an array's master id, scontrol shows every task; the plain id of one task shows that task alone.
-        lines = [line for line in text.split("\n") if line.startswith("JobId=")]
-        return records.job(lines[0], name) if lines else None
+        line = records.pick(text, job)
+        return records.job(line, name) if line is not None else None
 
     async def node(self, name: str) -> NodeRecord | None:
         try:
@@ -59,8 +58,24 @@ class Scontrol:
         text = await self._run("scontrol", "show", "node", "-o")
         return [records.node(line) for line in text.splitlines() if line.startswith("NodeName=")]
 
+    async def topology(self) -> dict[str, frozenset[str]]:
+        try:
+            text = await self._run("scontrol", "show", "topology")
+        except SchedulerError as error:
+            # Without a topology plugin some releases print nothing, and some refuse.
+            if isinstance(error, SchedulerDown):
+                raise
+            return {}
+        return domains.leaves(text)
+
     async def drain(self, node: str, reason: str) -> None:
         await self._run("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+
+    async def resume(self, node: str) -> None:
+        await self._run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+
+    async def reboot(self, node: str, reason: str) -> None:
+        await self._run("scontrol", "reboot", f"reason={reason}", node)
 
     async def requeue(self, job: str) -> None:
         await self._run("scontrol", "requeue", job)
@@ -79,6 +94,15 @@ class Scontrol:
                 raise
             return False
         return True
+
+    async def past(self, job: str) -> list[PastAttempt]:
+        columns = "--format=State,Start,End"
+        try:
+            text = await self._run("sacct", "-D", "-X", "-n", "-P", f"--jobs={job}", columns)
+        except SchedulerError:
+            # sacct asks slurmdbd: that it is not there, or away, must not keep anything else waiting.
+            return []
+        return records.past(text)
 
     async def release(self, job: str) -> None:
         await self._run("scontrol", "release", job)

@@ -16,9 +16,11 @@ from wheeltapper import wire
 from wheeltapper.config import Config
 from wheeltapper.errors import SchedulerError, WireError
 from wheeltapper.ledger.store import Ledger
-from wheeltapper_slurm import judge
+from wheeltapper_slurm import checkup, domains
 from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.checkup import Weight
 from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.parts import Parts
@@ -48,8 +50,10 @@ class Service:
         self._ledger = Ledger(config.ledger.path)
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
+        domains.of(config.policy.budget.domains)  # a wrong node list is told at start
         gate = Gate(client, self._ledger, config.policy)
-        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), clock)
+        healths = Healths(config.agent.health_interval_s)
+        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(parts)
         self._rounds = Rounds(parts)
 
@@ -70,8 +74,9 @@ class Service:
     async def _inspect(self) -> None:
         """Say at start what in Slurm's own configuration would hurt users."""
         try:
-            for complaint in judge.complaints(await self._client.configuration()):
-                log.warning("slurm.conf: %s", complaint)
+            for advice in checkup.advise(await self._client.configuration(), self._config.policy):
+                if advice.weight is Weight.DANGER:
+                    log.warning("slurm.conf: %s", advice.sentence)
         except SchedulerError as error:
             log.warning("slurm.conf could not be looked at: %s", error)
 

@@ -13,7 +13,8 @@ class Ended:
     """A job that ended, in the words of slurmctld's environment. ``at`` is in Unix seconds.
 
     ``id`` is the job's own number; ``target`` is what actions must name: the task for a task of an array, since one
-    task of every array keeps the master's number and an action on that hits all of them.
+    task of every array keeps the master's number and an action on that hits all of them. ``het_job`` is the number of
+    a heterogeneous job's leader.
     """
 
     id: str
@@ -35,6 +36,13 @@ class Ended:
     start: float | None
     array_job: str
     array_task: str
+    comment: str = ""
+    het_job: str = ""
+
+    @property
+    def is_component(self) -> bool:
+        """True for a part of a heterogeneous job that is not its leader: only the leader can be acted on."""
+        return self.het_job not in {"", self.id}
 
 
 def parse(raw: bytes, at: float) -> Ended:
@@ -59,7 +67,8 @@ def parse(raw: bytes, at: float) -> Ended:
         uid=_number(env.get("SLURM_JOB_UID")),
         gid=_number(env.get("SLURM_JOB_GID")),
         partition=env.get("SLURM_JOB_PARTITION", ""),
-        nodes=hostlist.expand(env.get("SLURM_JOB_NODELIST", "")),
+        # Of a heterogeneous job the leader alone is told the nodes of all components.
+        nodes=hostlist.expand(env.get("SLURM_HET_JOB_NODELIST") or env.get("SLURM_JOB_NODELIST", "")),
         exit_code=_number(code) or 0,
         signal=_number(signal) or 0,
         restarts=_number(env.get("SLURM_JOB_RESTART_COUNT")) or 0,
@@ -70,6 +79,8 @@ def parse(raw: bytes, at: float) -> Ended:
         start=_number(env.get("SLURM_JOB_START_TIME")),
         array_job=array_job,
         array_task=array_task,
+        comment=env.get("SLURM_JOB_COMMENT", ""),
+        het_job=env.get("SLURM_HET_JOB_ID", "").lstrip("0"),
     )
 
 

@@ -27,7 +27,9 @@ class Attempt:
 
     ``key`` is the attempt's identity (never the restart count); ``job`` is the id that actions use
     (``12_3`` for a task of an array, never the array's master id); times are seconds since the Unix epoch.
-    ``nodes`` is in the scheduler's order, the batch host first where it is known.
+    ``nodes`` is in the scheduler's order, the batch host first where it is known. ``step`` is the last training step
+    that its logs tell of; ``wants_requeue`` what the user has asked for, None when nothing; ``components`` are the ids
+    of the other parts of a job that consists of several, which acts must reach too.
     """
 
     key: str
@@ -49,3 +51,6 @@ class Attempt:
     requeueable: bool = True
     scheduler_requeued: bool = False
     logs: tuple[str, ...] = ()
+    step: int | None = None
+    wants_requeue: bool | None = None
+    components: tuple[str, ...] = ()

@@ -87,6 +87,12 @@ class AgentSection(Section):
         100_000, ge=100, description="Findings kept on the node: about 50 MB at the longest excerpts."
     )
     ring_days: int = Field(14, ge=1, description="Days after which a finding is dropped: longer than most jobs.")
+    health_interval_s: Seconds = Field(
+        120.0,
+        strict=False,
+        description="How often the node tells the controller service how it is, beside every change: 5,000 nodes make"
+        " 40 messages a second of it.",
+    )
     log_tail_mb: int = Field(
         64, ge=1, description="Megabytes read from the end of a job's log: the cause is near the end."
     )
@@ -200,12 +206,39 @@ class ControllerSection(Section):
 
 
 class BudgetSection(Section):
-    """How many nodes may be out at once, per partition. It blocks new quarantines and never releases."""
+    """How many nodes may be out at once, per partition and failure domain. It blocks new ones and never releases."""
 
     max_nodes: int | None = Field(None, ge=1, description="Absolute limit. Absent: the percentage alone counts.")
     max_percent: float = Field(
         10.0, gt=0, le=100, strict=False, description="Share of a partition's nodes; one node is always allowed."
     )
+    domain_max_percent: float = Field(
+        25.0,
+        gt=0,
+        le=100,
+        strict=False,
+        description="Share of a failure domain's nodes; one is always allowed. More at once are the rack's fault.",
+    )
+    domains: dict[str, str] = Field(
+        {},
+        description='Failure domains by name, each a node list such as "gpu[001-016]". Absent: Slurm\'s own leaf'
+        " switches or blocks, where it has a topology.",
+    )
+
+
+class ReleaseSection(Section):
+    """When a node that we took out goes back to work. What people took out is never released."""
+
+    automatic: bool = Field(True, description="false: every node that was taken out waits for a person.")
+    hold_s: Seconds = Field(
+        600.0,
+        strict=False,
+        description="How long the node must have passed its checks: two rounds of a health check every five minutes.",
+    )
+    repeat_quarantines: int = Field(
+        3, ge=1, description="A node that is taken out for this many times within repeat_days waits for a person."
+    )
+    repeat_days: float = Field(30.0, gt=0, strict=False, description="See repeat_quarantines.")
 
 
 class PolicySection(Section):
@@ -217,6 +250,11 @@ class PolicySection(Section):
         description="observe: record what would be done; quarantine: drain too; full: requeue too.",
     )
     annotate: bool = Field(True, description="Write the label into the job's AdminComment, in every mode.")
+    requeue_by_default: bool = Field(
+        True,
+        description="false: only jobs submitted with `--comment wheeltapper=on` run again. Any job may say"
+        " `wheeltapper=off`.",
+    )
     retry_budget: int = Field(
         3,
         ge=0,
@@ -231,6 +269,20 @@ class PolicySection(Section):
     )
     backoff_max_s: Seconds = Field(3600.0, strict=False, description="The longest delay.")
     budget: BudgetSection = BudgetSection()
+    release: ReleaseSection = ReleaseSection()
+    reboot: bool = Field(
+        False,
+        description="Let Slurm reboot a node whose fault asks for it, once it is empty (slurm.conf: RebootProgram).",
+    )
+    probation_h: float = Field(
+        24.0,
+        ge=0,
+        strict=False,
+        description="Hours for which large jobs avoid a node that came back: most relapses come within a day.",
+    )
+    probation_max_nodes: int = Field(
+        4, ge=1, description="A job on more nodes is large: one relapse costs the work of all of them."
+    )
 
 
 class DiagnosisSection(Section):

@@ -26,6 +26,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from wheeltapper import codec
 from wheeltapper.errors import WireError
 from wheeltapper.evidence import Finding
+from wheeltapper.verdict import State
 
 MAX_BODY = 4 << 20
 """Bytes of one message: a report of some thousand findings."""
@@ -63,12 +64,16 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LogReport:
-    """What the job's logs hold. ``unreadable`` says for each file that could not be read why."""
+    """What the job's logs hold. ``unreadable`` says for each file that could not be read why.
+
+    ``step`` is the last training step that they tell of.
+    """
 
     node: str
     stay: JobStay
     findings: tuple[Finding, ...] = ()
     unreadable: tuple[str, ...] = ()
+    step: int | None = None
     kind: Literal["logs"] = "logs"
 
 
@@ -88,17 +93,38 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Health:
+    """How a node is, whether or not a job runs there: sent whenever it changes, and again at a slow interval.
+
+    ``held_s`` is how many seconds the node has been in this ``state`` without a break, on its own clock; ``findings``
+    are the open faults, the gravest first.
+    """
+
+    node: str
+    boot_id: str
+    state: State
+    held_s: float
+    findings: tuple[Finding, ...] = ()
+    kind: Literal["health"] = "health"
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """The service's answer to any of them.
 
-    To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport.
+    To a report: ``read`` names log files that this node is to read as user ``uid`` and send as a LogReport, ``near``
+    folders in which logs of single ranks may lie, and ``names`` the job's numbers, by which they are known.
+    ``later`` asks for the same report again in a moment: its job's end is not known here yet.
     To a leave: ``out`` says that the node is out of service now; ``released`` that a person put it back after we
     took it out on this same evidence, which settles it. ``reason`` is a sentence for the log. To a drill: ``recorded``
     says that the ledger holds it.
     """
 
     ok: bool = True
+    later: bool = False
     read: tuple[str, ...] = ()
+    near: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
     uid: int | None = None
     gid: int | None = None
     out: bool = False
@@ -107,8 +133,10 @@ class Answer:
     recorded: bool = False
 
 
-Message = Annotated[Report | LogReport | Leave, Field(discriminator="kind")]
-_message: TypeAdapter[Report | LogReport | Leave] = TypeAdapter(Message)
+Message = Report | LogReport | Leave | Health
+"""Whatever a node says."""
+
+_message: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="kind")])
 
 
 def node_key(master: bytes, node: str) -> bytes:
@@ -135,7 +163,7 @@ def _mac(key: bytes, direction: str, nonce: str, body: bytes) -> str:
     return hmac.new(key, f"{direction} {nonce} ".encode() + body, hashlib.sha256).hexdigest()
 
 
-async def ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave, timeout: float) -> Answer:
+async def ask(address: str, node: str, key: bytes, message: Message, timeout: float) -> Answer:
     """Send *message* to the service at *address* (``host:port``) and return its answer within *timeout* seconds.
 
     Raises:
@@ -150,7 +178,7 @@ async def ask(address: str, node: str, key: bytes, message: Report | LogReport |
         raise WireError(f"the controller service at {address} broke off or does not speak {PROTOCOL}") from error
 
 
-async def _ask(address: str, node: str, key: bytes, message: Report | LogReport | Leave) -> Answer:
+async def _ask(address: str, node: str, key: bytes, message: Message) -> Answer:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -175,7 +203,7 @@ async def serve(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     master: bytes,
-    handle: Callable[[Report | LogReport | Leave], Awaitable[Answer]],
+    handle: Callable[[Message], Awaitable[Answer]],
     read_timeout: float,
 ) -> None:
     """Answer one connection: prove the node, read its message within *read_timeout* seconds, call *handle*.
@@ -198,7 +226,7 @@ async def serve(
 
 async def _receive(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes
-) -> tuple[Report | LogReport | Leave, bytes, str]:
+) -> tuple[Message, bytes, str]:
     nonce = secrets.token_hex(16)
     writer.write(f"{PROTOCOL} {nonce}\n".encode())
     await writer.drain()

@@ -10,11 +10,9 @@ from contextlib import suppress
 from tests.integration.node import until
 from wheeltapper import wire
 from wheeltapper.errors import WireError
-from wheeltapper.wire import Answer, Leave, LogReport, Report
+from wheeltapper.wire import Answer, Message
 
 MASTER = b"m" * 32
-
-Message = Report | LogReport | Leave
 
 
 class Service:
@@ -36,6 +34,11 @@ class Service:
         ready.set()
         self._loop.run_forever()
         server.close()
+        # Who was being served when the test ended must not be left hanging.
+        serving = asyncio.all_tasks(self._loop)
+        for task in serving:
+            task.cancel()
+        self._loop.run_until_complete(asyncio.gather(*serving, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

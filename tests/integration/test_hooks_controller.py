@@ -283,3 +283,19 @@ def test_no_epilog_waits_for_a_delivery(node: Node, serve, tmp_path):
     go_on.set()
     assert service.heard(LogReport)[0].findings
     until(lambda: node.status()["undelivered"] == 0, "an empty outbox")
+
+
+def test_a_report_is_sent_again_when_the_service_does_not_know_the_jobs_end_yet(node: Node, serve, tmp_path):
+    log = tmp_path / "slurm-12.out"
+    log.write_text(CAUSE)
+    answers = iter([Answer(later=True)])
+    wanted = asks_for(log, uid=os.getuid(), gid=os.getgid())
+    service = serve(lambda message: next(answers, wanted(message)) if isinstance(message, Report) else Answer())
+    node.start()
+    node.hook("prolog", "12")
+
+    node.hook("epilog", "12")
+
+    [found] = service.heard(LogReport)
+    assert len(service.of(Report)) == 2
+    assert not found.unreadable

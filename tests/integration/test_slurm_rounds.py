@@ -14,9 +14,12 @@ from tests.unit.slurm.test_names import raw
 from wheeltapper import config
 from wheeltapper.errors import SchedulerDown
 from wheeltapper.ledger.store import Ledger
-from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper.policy.model import History
+from wheeltapper.verdict import State
+from wheeltapper.wire import Answer, Health, JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather
 from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.parts import Parts
@@ -39,8 +42,9 @@ class Desk:
         self.ledger = Ledger(settings.ledger.path)
         self.journal = Journal(settings.controller.spool_dir / "journal.db")
         gate = Gate(slurm, self.ledger, settings.policy)
-        parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), lambda: self.now)
-        self.rounds, self.inbox = Rounds(parts), Inbox(parts)
+        self.healths = Healths(120.0)
+        self.parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), self.healths, lambda: self.now)
+        self.rounds, self.inbox = Rounds(self.parts), Inbox(self.parts)
 
     def ended(self, name="14.1", **env):
         path = self.spool / name
@@ -288,3 +292,217 @@ def test_a_bug_that_one_job_brings_to_light_does_not_stop_the_others(desk, monke
     at.now += 60.0
     at.round()
     assert [told.attempt.job for told in at.told()] == ["14", "13"]
+
+
+def late(at):
+    """Let an attempt be decided without any node's report, and settle what it leads to."""
+    at.ended()
+    at.round()
+    at.now = ENDED + 61.0
+    at.round()
+    [told] = at.told()
+    assert told.diagnosis.label == "unknown/unknown"
+    at.slurm.asked.clear()
+    at.now += 5.0
+
+
+def test_a_report_that_comes_after_the_decision_amends_the_record_and_requeues_nothing_twice(desk):
+    at = desk()
+    late(at)
+    assert at.told()[0].decision.job.requeue
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    [told] = at.told()
+    assert (told.diagnosis.label, told.amended_at) == ("hardware/gpu_xid", at.now)
+    assert told.decision.job.reason.startswith("it has run again already; by what is known now: ")
+    assert at.ledger.history("14").infrastructure == 1, "the machine pays, not the one try that is given to the unknown"
+    assert at.ledger.history("14").blind == 0
+    assert [asked for asked in at.slurm.asked if asked[0] == "requeue"] == []
+    assert [asked[1] for asked in at.slurm.asked if asked[0] == "drain"] == ["n2"]
+    assert at.journal.late("14") == at.journal.reports("14") == []
+
+
+def test_what_was_not_requeued_is_when_a_late_report_says_that_the_machine_was_to_blame(desk):
+    at = desk(cluster(), mode="full")
+    at.ledger.history = lambda job, but="": History(blind=1)
+    late(at)
+    assert not at.told()[0].decision.job.requeue
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert at.told()[0].decision.job.requeue
+    assert [asked for asked in at.slurm.asked if asked[0] == "requeue"] == [("requeue", "14")]
+
+
+def test_an_attempt_is_looked_at_again_once(desk):
+    at = desk()
+    late(at)
+    at.reports(logs=[logged("software/oom")])
+    at.round()
+    assert at.told()[0].diagnosis.label == "software/oom"
+
+    at.now += 5.0
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert at.told()[0].diagnosis.label == "software/oom"
+
+
+def test_a_report_on_a_later_attempt_is_no_late_report(desk):
+    at = desk()
+    late(at)
+    at.journal.receive(Report("n1", BOOT, JobStay("14", at.now, at.now + 9.0), (xid79("n1"),)), at.now)
+    at.round()
+
+    assert at.told()[0].amended_at is None
+    at.now += 5.0
+    at.reports(xid79(at=1000.0))
+    at.round()
+    assert at.told()[0].diagnosis.label == "hardware/gpu_xid"
+
+
+def test_a_late_batch_host_is_told_which_logs_to_read(desk):
+    at = desk()
+    late(at)
+
+    answer = at.hear(Report("n1", BOOT, JobStay("14", 901.0, ENDED)))
+
+    assert [path.rpartition("/")[2].partition("-")[0] for path in answer.read] == ["train me"]
+
+
+def test_a_heterogeneous_job_is_decided_once_under_its_leader_with_what_all_its_parts_say(desk):
+    at = desk()
+    at.slurm.jobs["15"] = replace(at.slurm.jobs["14"], id="15", het_leader="14")
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], het_leader="14")
+    at.ended("15.1", SLURM_JOB_ID="15", SLURM_HET_JOB_ID="14", SLURM_JOB_NODELIST="n2")
+    at.ended("14.1", SLURM_HET_JOB_ID="14", SLURM_JOB_NODELIST="n1", SLURM_HET_JOB_NODELIST="n[1-2]")
+    at.round()
+    at.journal.receive(Report("n1", BOOT, JobStay("14", 901.0, ENDED)), at.now)
+    at.journal.receive(LogReport("n1", JobStay("14", 901.0, ENDED)), at.now)
+    at.round()
+    assert at.told() == []
+
+    at.journal.receive(Report("n2", BOOT, JobStay("15", 901.0, ENDED), (xid79(at=1000.0),)), at.now)
+    at.round()
+
+    [told] = at.told()
+    assert (told.attempt.job, told.attempt.nodes, told.attempt.components) == ("14", ("n1", "n2"), ("15",))
+    assert told.diagnosis.label == "hardware/gpu_xid"
+    assert [asked[:2] for asked in at.slurm.asked if asked[0] == "requeue"] == [("requeue", "14")]
+    assert {(act.kind, act.target) for act in at.ledger.acts()} >= {
+        ("exclude", "14"), ("exclude", "15"), ("start", "14"), ("start", "15")
+    }  # fmt: skip
+    assert at.journal.reports("14") == []
+
+
+def test_an_interactive_job_is_told_and_left_and_no_log_is_waited_for(desk):
+    at = desk(cluster(batch=False))
+    at.ended()
+    for name in ("n1", "n2"):
+        at.journal.receive(Report(name, BOOT, JobStay("14", 901.0, ENDED), (xid79(at=1000.0),)), at.now)
+    at.round()
+
+    [told] = at.told()
+    assert told.diagnosis.label == "hardware/gpu_xid"
+    assert told.decision.job.reason == "an interactive job is diagnosed and never requeued"
+    assert at.hear(Report("n1", BOOT, JobStay("14", 901.0, ENDED))).read == ()
+
+
+def test_when_the_budget_keeps_a_broken_node_in_service_a_task_of_an_array_is_moved_away_alone(desk):
+    """The task may bear the array's own number: to requeue that would kill its sisters."""
+    ours = "wheeltapper: hardware/pcie at=2026-11-29T12:01:03Z: reboot"
+    slurm = FakeSlurm(
+        node("n1", ("IDLE", "DRAIN"), ours), node("n2"), jobs=(job(id="12", state="RUNNING", array="12_3"),)
+    )
+    slurm.jobs["12_3"] = slurm.jobs["12"]
+    at = desk(slurm)
+
+    assert not at.hear(Leave("n2", BOOT, "prolog", (xid79(),), "12")).out
+
+    assert slurm.asked == [("requeue", "12_3")]
+
+
+def test_what_slurm_itself_may_requeue_at_once_is_left_to_it(desk):
+    """Expedited requeue (25.11) waits for the epilogs; a requeue of ours beside it would be a second one."""
+    at = desk(cluster(state="COMPLETING", expedited=True))
+    at.ended()
+    at.reports(xid79(at=1000.0))
+    at.round()
+    assert at.told() == []
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="EXPEDITING")
+    at.now += 1.0
+    at.round()
+
+    [told] = at.told()
+    assert told.decision.job.reason == "the scheduler has requeued the job already"
+    assert [asked for asked in at.slurm.asked if asked[0] == "requeue"] == []
+
+
+def test_a_report_that_comes_before_its_jobs_end_is_asked_for_again(desk):
+    """A busy slurmctld tells the end late; the logs would never be read."""
+    at = desk()
+    early = Report("n1", BOOT, JobStay("14", 901.0, ENDED))
+
+    assert at.hear(early) == Answer(later=True)
+    at.ended()
+    at.round()
+    assert at.hear(early).read
+
+
+def test_an_end_that_never_comes_is_not_asked_for_for_ever(desk):
+    assert desk().hear(Report("n1", BOOT, JobStay("14", 901.0, ENDED - 61.0))) == Answer()
+
+
+def test_the_end_of_a_part_of_a_heterogeneous_job_is_not_waited_for(desk):
+    at = desk()
+    at.ended("15.1", SLURM_JOB_ID="15", SLURM_HET_JOB_ID="14")
+    at.round()
+
+    assert at.hear(Report("n1", BOOT, JobStay("15", 901.0, ENDED))) == Answer()
+
+
+def test_what_ended_while_the_service_was_away_is_waited_for_as_long_as_any_other(desk):
+    """The nodes' reports wait in their outboxes, and come when they try again."""
+    at = desk()
+    at.ended()
+    at.now = ENDED + 3600.0
+    at.round()
+    assert at.told() == []
+
+    at.now += 30.0
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert [told.diagnosis.label for told in at.told()] == ["hardware/gpu_xid"]
+
+
+def test_our_own_absence_is_not_the_nodes_silence(desk):
+    """The end was in the journal when the service died; when it is back, the nodes have as long as ever."""
+    at = desk()
+    at.ended()
+    at.round()
+    at.now = ENDED + 3600.0
+    at.rounds = Rounds(at.parts)
+    at.round()
+    assert at.told() == []
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert [told.diagnosis.label for told in at.told()] == ["hardware/gpu_xid"]
+
+
+def test_a_late_report_of_a_fault_that_a_reboot_has_mended_takes_nothing_out(desk):
+    at = desk()
+    late(at)
+    at.healths.hear(Health("n2", "99999999-2222-3333-4444-555555555555", State.OK, 5.0), at.now)
+
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+    assert at.told()[0].diagnosis.label == "hardware/gpu_xid"
+    assert [asked for asked in at.slurm.asked if asked[0] == "drain"] == []

@@ -118,3 +118,55 @@ def test_a_job_that_the_prolog_kept_off_runs_elsewhere_though_slurm_has_requeued
     made = decision(diagnosis("hardware/gpu_xid", xid79(), nodes=("n2",), confirmed=True), case)
 
     assert (made.job.requeue, made.job.exclude, made.job.payer) == (True, ("n2",), Payer.NOBODY)
+
+
+def test_a_large_job_that_runs_again_avoids_nodes_on_probation_and_a_small_one_does_not():
+    cause = diagnosis("network/link_down", logged("network/link_down"))
+    policy = PolicySection(probation_max_nodes=2)
+    large, small = attempt(nodes=("n1", "n2", "n3")), attempt(nodes=("n1", "n2"))
+
+    assert decide(cause, large, History(), policy, 0.0, frozenset({"n9", "n8"})).job.avoid == ("n8", "n9")
+    assert decide(cause, small, History(), policy, 0.0, frozenset({"n9"})).job.avoid == ()
+
+
+LINK = diagnosis("network/link_down", logged("network/link_down"))
+
+
+def test_the_same_root_at_the_same_step_twice_ends_the_loop():
+    before = History(user=1, roots=frozenset({("network/link_down", 40)}))
+
+    same = decision(LINK, attempt(step=40), before)
+    assert not same.job.requeue
+    assert same.job.reason == "network/link_down has stopped the job at step 40 before, and would again"
+    assert decision(LINK, attempt(step=41), before).job.requeue
+    assert decision(LINK, attempt(step=None), before).job.requeue
+    other = diagnosis("network/dns", logged("network/dns"))
+    assert decision(other, attempt(step=40), before).job.requeue
+
+
+def test_a_broken_machine_that_keeps_a_job_from_going_on_ends_it_too_and_a_preemption_does_not():
+    before = History(roots=frozenset({("hardware/gpu_xid xid=79", 40), ("scheduler/preempted", 40)}))
+    gpu = diagnosis("hardware/gpu_xid", xid79(), nodes=("n2",), confirmed=True)
+
+    assert not decision(gpu, attempt(step=40), before).job.requeue
+    assert decision(gpu, attempt(step=40), before).quarantine
+    preempted = diagnosis("scheduler/preempted", logged("scheduler/preempted"))
+    assert decision(preempted, attempt(step=40), before).job.requeue
+
+
+@pytest.mark.parametrize(
+    ("wish", "by_default", "again"),
+    [(None, True, True), (None, False, False), (True, False, True), (False, True, False), (True, True, True)],
+)
+def test_a_user_may_opt_out_and_where_the_site_wants_it_must_opt_in(wish, by_default, again):
+    made = decision(LINK, attempt(wants_requeue=wish), policy=PolicySection(requeue_by_default=by_default))
+
+    assert made.job.requeue is again
+    assert again or "wheeltapper=" in made.job.reason
+
+
+def test_what_our_own_prolog_kept_off_runs_elsewhere_whatever_the_user_wished():
+    """Otherwise our verdict, and not the user's code, would be what ended the job."""
+    gpu = diagnosis("hardware/gpu_xid", xid79(), nodes=("n2",), confirmed=True)
+
+    assert decision(gpu, attempt(ending=Ending.LAUNCH_FAILED, wants_requeue=False)).job.requeue

@@ -134,3 +134,12 @@ def test_a_spoiled_file_is_a_clear_error_and_is_closed_again(tmp_path):
         with pytest.raises(WheeltapperError, match=r"cannot be opened: file is not a database"):
             Ledger(path, read_only=read_only)
     assert path.read_bytes().startswith(b"this is no database")
+
+
+def test_of_a_job_on_a_thousand_nodes_a_few_are_named():
+    many = attempt(nodes=tuple(f"n{number}" for number in range(1, 1001)))
+    text = story(
+        1, Interruption(many, diagnosis("unknown/unknown"), Decision(JobAction(False, "r")), Mode.FULL, 0.0), []
+    )
+
+    assert text.splitlines()[0].endswith("on n1,n2,n3,n4,n5,n6,n7,n8 and 992 more: unknown/unknown")

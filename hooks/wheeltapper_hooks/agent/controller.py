@@ -27,7 +27,7 @@ class Controller:
         self._say(f"No controller service is asked, because there is no key file {self.section.key_file}.")
         return False
 
-    async def ask(self, message: wire.Report | wire.LogReport | wire.Leave, within: float) -> wire.Answer | None:
+    async def ask(self, message: wire.Message, within: float) -> wire.Answer | None:
         """Return the service's answer to *message*; None when it gave none within *within* seconds."""
         if not self.exists:
             return None

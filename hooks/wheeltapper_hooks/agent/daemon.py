@@ -31,6 +31,7 @@ from wheeltapper_hooks.agent.outbox import Outbox
 from wheeltapper_hooks.agent.server import Server
 from wheeltapper_hooks.agent.slurm_node import SlurmNode
 from wheeltapper_hooks.agent.store import Store
+from wheeltapper_hooks.agent.teller import Teller
 from wheeltapper_hooks.agent.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Agent:
         self._stop = asyncio.Event()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
+        self._teller = Teller(self.watch, self._controller)
         self._use(settings)
         self.watch.write_settings()
 
@@ -105,6 +107,7 @@ class Agent:
             self.watch.refresh_for_ever,
             self._cgroups.sample_for_ever,
             self._outbox.deliver_for_ever,
+            self._teller.tell_for_ever,
             self._tidy_for_ever,
         )
         tasks += [asyncio.create_task(_keep_going(part)) for part in parts]

@@ -22,8 +22,15 @@ SEND_S = 5.0
 """To wait for the answer to a report: nobody waits with us, and a busy service is not a dead one."""
 
 BACKOFF_S = 2.0
-BACKOFF_MAX_S = 300.0
-"""Delays between tries: twice as long each time, and no two nodes at the same moment."""
+BACKOFF_MAX_S = 40.0
+"""Delays between tries: twice as long each time, and no two nodes at the same moment. With its jitter the longest is a
+minute: a service that comes back waits as long before it decides."""
+
+LATER_S = 1.0
+"""Until a report is sent again that came before the end of its job: slurmctld tells that within moments."""
+
+LATER_TRIES = 120
+"""The service stops asking after its own deadline, by this node's clock; and that may be wrong."""
 
 ReadLogs = Callable[[JobStay, Answer], Awaitable[LogReport]]
 
@@ -90,6 +97,11 @@ class Outbox:
     async def _deliver(self, number: int, message: Report | LogReport) -> bool:
         if isinstance(message, Report):
             answer = await self._controller.ask(message, SEND_S)
+            for _ in range(LATER_TRIES):
+                if answer is None or not answer.later:
+                    break
+                await asyncio.sleep(LATER_S * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                answer = await self._controller.ask(message, SEND_S)
             if answer is None:
                 return False
             if not answer.read:

@@ -46,6 +46,8 @@ class Watch:
         self.runner = Runner(chosen, host, self._checks_changed)
         self.runner.restore(store.standing())
         self._unwritable = ""
+        self.turned = asyncio.Event()
+        self.turned_at = uptime()
         self.verdict = self._judge()
 
     def use(self, config: Config, host: Host, chosen: Sequence[Chosen]) -> None:
@@ -131,6 +133,9 @@ class Watch:
         before, self.verdict = self.verdict, self._judge()
         if (before.state, places(before)) != (self.verdict.state, places(self.verdict)):
             log.warning("The verdict was %s; now %s.", before.state.value, self.verdict)
+            self.turned.set()
+        if before.state is not self.verdict.state:
+            self.turned_at = uptime()
         if not self._write("verdict", files.render_verdict(self.verdict, uptime())):
             self._remove_verdict()
 

@@ -49,6 +49,11 @@ class Diagnosis:
     sentence: str = ""
 
     @property
+    def name(self) -> str:
+        """The label with its detail."""
+        return f"{self.label} {self.detail}".strip()
+
+    @property
     def root(self) -> Finding | None:
         """The finding that the answer rests on; None when nothing in the evidence speaks of an end."""
         return self.chain[0] if self.chain else None

@@ -8,16 +8,22 @@ from enum import Enum
 from wheeltapper.attempt import Attempt
 from wheeltapper.config import Mode
 from wheeltapper.diagnosis.model import Diagnosis
+from wheeltapper.evidence import Disposition
 from wheeltapper.policy.model import Decision
 
 
 class Outcome(str, Enum):
-    """What became of an act. ``observed`` was not done because the mode forbids it."""
+    """What became of an act. ``observed`` was not done because the mode forbids it.
+
+    Of a node that was taken out, ``released`` says that we put it back, and ``undone`` that a person did.
+    """
 
     PLANNED = "planned"
     DONE = "done"
     FAILED = "failed"
     OBSERVED = "observed"
+    RELEASED = "released"
+    UNDONE = "undone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +41,26 @@ class Act:
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
-    """One attempt that did not complete, why, and what was decided. ``decided_at`` is in Unix seconds."""
+    """One attempt that did not complete, why, and what was decided. ``decided_at`` is in Unix seconds.
+
+    ``amended_at`` is when a report came late and the attempt was looked at again.
+    """
 
     attempt: Attempt
     diagnosis: Diagnosis
     decision: Decision
     mode: Mode
     decided_at: float
+    amended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """A node that was taken out, or would have been. ``key`` is the finding's identity, ``at`` in Unix seconds."""
+    """A node that was taken out, would have been, or came back. ``key`` is the finding's, ``at`` in Unix seconds.
+
+    ``disposition`` is the most that its faults ask for, ``boot_id`` the boot in which they were found. ``first`` is
+    False when the node was out already and a fault was found that asks for more.
+    """
 
     node: str
     key: str
@@ -57,3 +71,6 @@ class Quarantine:
     at: float
     outcome: Outcome
     note: str = ""
+    disposition: Disposition = Disposition.NONE
+    boot_id: str = ""
+    first: bool = True

@@ -112,6 +112,20 @@ class Ledger:
             )
         return True
 
+    def amend(self, interruption: Interruption, acts: Iterable[Act]) -> None:
+        """Put *interruption* in the place of what is recorded of its attempt, and add *acts* to those there."""
+        requeue = interruption.decision.job.payer.value if interruption.decision.job.requeue else ""
+        key = interruption.attempt.key
+        with self._transaction() as db:
+            db.execute(
+                "UPDATE interruption SET label = ?, requeue = ?, body = ? WHERE attempt = ?",
+                (interruption.diagnosis.label, requeue, codec.dumps(interruption), key),
+            )
+            db.executemany(
+                "INSERT INTO act (attempt, kind, target, value, outcome, note) VALUES (?, ?, ?, ?, ?, ?)",
+                [(key, a.kind, a.target, a.value, a.outcome.value, a.note) for a in acts],
+            )
+
     def known(self, attempt: str) -> bool:
         """True when the attempt with this key has been decided."""
         return self._db.execute("SELECT 1 FROM interruption WHERE attempt = ?", (attempt,)).fetchone() is not None
@@ -134,19 +148,27 @@ class Ledger:
             db.execute("UPDATE act SET outcome = ?, note = ? WHERE id = ?", (outcome.value, note, act.id))
         return replace(act, outcome=outcome, note=note)
 
-    def history(self, job: str) -> History:
-        """Return how often *job* was requeued by us and who paid; what was only observed does not count."""
+    def history(self, job: str, but: str = "") -> History:
+        """Return how often *job* was requeued by us, who paid, and its roots; what was only observed does not count.
+
+        *but* is the key of an attempt that is left out.
+        """
         rows = self._db.execute(
-            "SELECT requeue, count(*) FROM interruption AS i WHERE job = ? AND EXISTS"
+            "SELECT requeue, count(*) FROM interruption AS i WHERE job = ? AND attempt != ? AND EXISTS"
             " (SELECT 1 FROM act WHERE act.attempt = i.attempt AND kind = 'requeue' AND outcome IN ('planned', 'done'))"
             " GROUP BY requeue",
-            (job,),
+            (job, but),
         )
         count = dict(rows.fetchall())
         return History(
             user=count.get(Payer.USER.value, 0),
             infrastructure=count.get(Payer.INFRASTRUCTURE.value, 0),
             blind=count.get(Payer.BLIND.value, 0),
+            roots=frozenset(
+                (each.diagnosis.name, each.attempt.step)
+                for each in self.interruptions(job=job)
+                if each.attempt.step is not None and each.attempt.key != but
+            ),
         )
 
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:

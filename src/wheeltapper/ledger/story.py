@@ -9,11 +9,16 @@ from wheeltapper.diagnosis.model import Diagnosis
 from wheeltapper.evidence import Finding
 from wheeltapper.ledger.model import Act, Interruption, Outcome
 
+NODES_SHOWN = 8
+"""Of a job on a thousand nodes nobody reads all names; the guilty one stands in the evidence."""
+
 _WORDS = {
     Outcome.PLANNED: "to do",
     Outcome.DONE: "done",
     Outcome.FAILED: "failed",
     Outcome.OBSERVED: "not done, the mode only observes",
+    Outcome.RELEASED: "released",
+    Outcome.UNDONE: "undone by a person",
 }
 
 
@@ -22,16 +27,22 @@ def story(number: int, interruption: Interruption, acts: Iterable[Act]) -> str:
     attempt, diagnosis, decision = interruption.attempt, interruption.diagnosis, interruption.decision
     name = " ".join(part for part in (diagnosis.label, diagnosis.detail) if part)
     lines = [
-        f"attempt {number} of job {attempt.job} on {','.join(attempt.nodes)}: {name}",
+        f"attempt {number} of job {attempt.job} on {_nodes(attempt.nodes)}: {name}",
         f"  {diagnosis.sentence}",
         f"  ended       {_time(attempt.end)}, {attempt.ending.value}, exit code {attempt.exit_code}:{attempt.signal}",
         f"  confidence  {diagnosis.confidence:.2f}{', confirmed by the node itself' if diagnosis.confirmed else ''}",
         *_evidence(diagnosis),
+        *([f"  amended     {_time(interruption.amended_at)}, a report came late"] if interruption.amended_at else []),
         *(f"  node        {action.node}: {action.reason}" for action in decision.quarantine),
         f"  decision    {decision.job.reason}",
         *(f"  {act.kind:<11} {_outcome(act)}" for act in acts),
     ]
     return "\n".join(lines)
+
+
+def _nodes(names: tuple[str, ...]) -> str:
+    shown = ",".join(names[:NODES_SHOWN])
+    return shown if len(names) <= NODES_SHOWN else f"{shown} and {len(names) - NODES_SHOWN} more"
 
 
 def _evidence(diagnosis: Diagnosis) -> Iterator[str]:

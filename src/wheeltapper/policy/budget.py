@@ -16,10 +16,24 @@ class Share:
     out: int
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The shares of all partitions and of all failure domains that one node belongs to, each by its name."""
+
+    partitions: Mapping[str, Share]
+    domains: Mapping[str, Share]
+
+
 def limit(size: int, budget: BudgetSection) -> int:
     """Return how many of *size* nodes may be out at once; never less than one."""
     by_percent = int(size * budget.max_percent / 100)
     return max(1, by_percent if budget.max_nodes is None else min(by_percent, budget.max_nodes))
+
+
+def refused(standing: Standing, budget: BudgetSection) -> str | None:
+    """Return why one more node may not be taken out, as a sentence; None when it may."""
+    of_domains = budget.model_copy(update={"max_percent": budget.domain_max_percent, "max_nodes": None})
+    return refusal(standing.partitions, budget) or refusal(standing.domains, of_domains)
 
 
 def refusal(shares: Mapping[str, Share], budget: BudgetSection) -> str | None:

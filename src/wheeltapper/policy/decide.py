@@ -12,12 +12,27 @@ from wheeltapper.policy.model import Decision, History, JobAction, NodeAction, P
 from wheeltapper.policy.reason import format_reason
 
 
-def decide(diagnosis: Diagnosis, attempt: Attempt, history: History, policy: PolicySection, now: float) -> Decision:
-    """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done."""
+def decide(
+    diagnosis: Diagnosis,
+    attempt: Attempt,
+    history: History,
+    policy: PolicySection,
+    now: float,
+    probation: frozenset[str] = frozenset(),
+) -> Decision:
+    """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done.
+
+    *probation* are nodes that came back lately; a large job that runs again avoids them.
+    """
     if attempt.ending is Ending.LAUNCH_FAILED and diagnosis.confirmed:
-        return Decision(job=_kept_off(diagnosis), quarantine=_quarantine(diagnosis, attempt, now))
-    wanted = _wanted(diagnosis, attempt, history, policy)
-    job = _permitted(wanted, attempt, history, policy) if wanted.requeue else wanted
+        job = _kept_off(diagnosis)
+    else:
+        job = _wanted(diagnosis, attempt, history, policy)
+        job = _permitted(job, attempt, history, policy) if job.requeue else job
+        if job.requeue and job.payer is not Payer.NOBODY and (diagnosis.name, attempt.step) in history.roots:
+            job = _stop(job, f"{diagnosis.name} has stopped the job at step {attempt.step} before, and would again")
+    if len(attempt.nodes) > policy.probation_max_nodes:
+        job = replace(job, avoid=tuple(sorted(probation - set(job.exclude))))
     return Decision(job=job, quarantine=_quarantine(diagnosis, attempt, now))
 
 
@@ -29,7 +44,7 @@ def _quarantine(diagnosis: Diagnosis, attempt: Attempt, now: float) -> tuple[Nod
 
 
 def _wanted(diagnosis: Diagnosis, attempt: Attempt, history: History, policy: PolicySection) -> JobAction:
-    name = f"{diagnosis.label} {diagnosis.detail}".strip()
+    name = diagnosis.name
     family = labels.family(diagnosis.label)
     if family == "hardware":
         return _hardware(name, diagnosis)
@@ -91,7 +106,11 @@ def _cause(diagnosis: Diagnosis) -> str:
 
 def _permitted(wanted: JobAction, attempt: Attempt, history: History, policy: PolicySection) -> JobAction:
     refusal = _refusal(wanted, attempt, history, policy)
-    return wanted if refusal is None else replace(wanted, requeue=False, reason=refusal, delay=0.0, payer=Payer.NOBODY)
+    return wanted if refusal is None else _stop(wanted, refusal)
+
+
+def _stop(wanted: JobAction, why: str) -> JobAction:
+    return replace(wanted, requeue=False, reason=why, delay=0.0, payer=Payer.NOBODY)
 
 
 def _refusal(wanted: JobAction, attempt: Attempt, history: History, policy: PolicySection) -> str | None:
@@ -103,6 +122,10 @@ def _refusal(wanted: JobAction, attempt: Attempt, history: History, policy: Poli
         return "the scheduler has requeued the job already"
     if not attempt.requeueable:
         return "the job was submitted with --no-requeue"
+    if attempt.wants_requeue is False:
+        return "the user asked not to have it run again (wheeltapper=off)"
+    if attempt.wants_requeue is None and not policy.requeue_by_default:
+        return "jobs run again here only when they ask for it (wheeltapper=on)"
     return _used_up(wanted.payer, history, policy)
 
 

@@ -25,12 +25,16 @@ class NodeAction:
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not."""
+    """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not.
+
+    ``avoid`` are nodes on probation: the job does without them where there are enough others.
+    """
 
     requeue: bool
     reason: str
     delay: float = 0.0
     exclude: tuple[str, ...] = ()
+    avoid: tuple[str, ...] = ()
     payer: Payer = Payer.NOBODY
 
 
@@ -44,8 +48,12 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid."""
+    """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid.
+
+    ``roots`` holds the names of earlier roots, each with the step at which it stopped the job.
+    """
 
     user: int = 0
     infrastructure: int = 0
     blind: int = 0
+    roots: frozenset[tuple[str, int]] = frozenset()

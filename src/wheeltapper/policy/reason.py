@@ -44,14 +44,17 @@ _SHAPE = re.compile(
 )
 
 
-def format_reason(finding: Finding, job: str | None, now: float) -> str:
-    """Return the reason for taking a node out on *finding*; *now* (Unix seconds) stands in for an unknown time."""
+def format_reason(finding: Finding, job: str | None, now: float, more: str = "") -> str:
+    """Return the reason for taking a node out on *finding*; *now* (Unix seconds) stands in for an unknown time.
+
+    *more* is what follows the words that say what to do.
+    """
     seen = finding.evidence
     at = datetime.fromtimestamp(seen.at if seen.at is not None else now, tz=timezone.utc)
     parts = [finding.label, finding.detail]
     parts += [f"gpu={seen.gpu}"] if seen.gpu else []
     parts += [f"job={job}"] if job else []
-    tail = f" at={at:%Y-%m-%dT%H:%M:%SZ}: {TO_DO[finding.disposition]}"
+    tail = f" at={at:%Y-%m-%dT%H:%M:%SZ}: {TO_DO[finding.disposition]}{more}"
     head = " ".join(part for part in parts if part)
     return PREFIX + head[: MAX_CHARS - len(PREFIX) - len(tail) - 1] + tail
 

@@ -9,7 +9,13 @@ from typing import Any
 from tests.e2e.slurm.cluster import Cluster
 
 FULL: dict[str, Any] = {
-    "policy": {"mode": "full", "backoff_s": 2.0, "budget": {"max_percent": 100.0}},
+    "policy": {
+        "mode": "full",
+        "backoff_s": 2.0,
+        "budget": {"max_percent": 100.0},
+        # The tests of a module break the same nodes again and again.
+        "release": {"repeat_quarantines": 100},
+    },
     "controller": {"gather_deadline_s": 10.0},
 }
 """Acts on everything, and does not wait as long as in real life."""

@@ -46,7 +46,7 @@ def test_the_missing_parameter_is_told_at_start_and_what_we_caused_is_released(c
     done = cluster.wait_job(job, "COMPLETED", 60.0)
     assert done["NodeList"] != "node1"
     told = explained(cluster, job)
-    assert "released from Slurm's own hold" in next(act["note"] for act in told["acts"] if act["kind"] == "start")
+    assert "released from Slurm's own hold" in next(act["note"] for act in told["acts"] if act["kind"] == "release")
     assert cluster.node_state("node1")[1].startswith("wheeltapper: hardware/gpu_xid")
 
 
@@ -120,6 +120,28 @@ def test_what_ends_while_the_service_is_away_is_decided_when_it_comes_back(clust
     assert labelled(told)[0] == "software/oom"
     assert outcomes(told) == {"annotate": "done"}
     assert "software/oom" in cluster.admin_comment(job)
+
+
+def test_a_failure_domain_has_a_budget_of_its_own(start_cluster):
+    """Slurm's leaf switches are failure domains: of a switch with two nodes one may be out, and of the other one too."""
+    cluster = start_cluster(nodes=4, config=FULL, healthcheck_interval=1)
+    (cluster.layout.folder / "topology.conf").write_text(
+        "SwitchName=left Nodes=node[1-2]\nSwitchName=right Nodes=node[3-4]\nSwitchName=top Switches=left,right\n"
+    )
+    cluster.reconfigure(TopologyPlugin="topology/tree")
+    cluster.slurmctld.stop()
+    cluster.slurmctld.start()
+    cluster.wait(cluster.slurmctld.ready, 15.0, "slurmctld to be back")
+
+    cluster.node("node1").xid(79)
+    cluster.wait(lambda: drained(cluster) == {"node1"}, 20.0, "node1 to be drained")
+    for name in ("node2", "node3"):
+        cluster.node(name).xid(79)
+    cluster.wait(lambda: drained(cluster) == {"node1", "node3"}, 20.0, "node3 to be drained")
+
+    refusal = "the budget forbids it: 1 of 2 nodes of domain left are out already and the budget is 1"
+    cluster.wait(lambda: refusal in cluster.controller.log.read_text(), 20.0, "node2 to be refused")
+    assert drained(cluster) == {"node1", "node3"}
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,9 @@ class FakeSlurm:
         self._nodes = {each.name: each for each in nodes}
         self.jobs = {each.id: each for each in jobs}
         self.down = down
+        self.no_reboot_program = False
+        self.switches = {}
+        self.books = []
         self.asked: list[tuple[str, ...]] = []
 
     def _answer(self) -> None:
@@ -66,14 +69,33 @@ class FakeSlurm:
         self._answer()
         return list(self._nodes.values())
 
+    async def topology(self):
+        self._answer()
+        return self.switches
+
     async def drain(self, node, reason):
         self._answer()
         self.asked.append(("drain", node, reason))
         self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE", "DRAIN"}), reason=reason)
 
-    def resume(self, node):
+    def put_back(self, node):
         """What a person does."""
         self._nodes[node] = replace(self._nodes[node], states=frozenset({"IDLE"}), reason="")
+
+    def set_node(self, node):
+        """What the node has become meanwhile."""
+        self._nodes[node.name] = node
+
+    async def resume(self, node):
+        self._answer()
+        self.asked.append(("resume", node))
+        self.put_back(node)
+
+    async def reboot(self, node, reason):
+        self._answer()
+        self.asked.append(("reboot", node, reason))
+        if self.no_reboot_program:
+            raise SchedulerError("RebootProgram is not defined")
 
     async def requeue(self, job):
         self._answer()
@@ -100,6 +122,10 @@ class FakeSlurm:
         if self._recorded is None:
             raise SchedulerError("there is no slurmdbd")
         return job in self._recorded
+
+    async def past(self, job):
+        self._answer()
+        return self.books
 
     async def release(self, job):
         self._answer()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from tests.unit.make import attempt, diagnosis, logged, xid79
-from tests.unit.slurm.fake import FakeSlurm, job
+from tests.unit.slurm.fake import FakeSlurm, job, node
 from wheeltapper.attempt import Ending
 from wheeltapper.config import Mode, PolicySection
 from wheeltapper.ledger.model import Act, Interruption, Outcome
@@ -146,12 +147,12 @@ def test_the_start_waits_until_the_epilogs_are_over(ledger):
 
 def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is_not(ledger):
     slurm = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="launch_failed_requeued_held"),))
-    do(ledger, slurm, Act("start", "12", "now"))
+    do(ledger, slurm, Act("release", "12"), Act("start", "12", "now"))
     assert slurm.asked == [("release", "12"), ("update", "12", "StartTime", "now")]
 
     person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
     other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
-    ledger.record(other, [Act("start", "12", "now")])
+    ledger.record(other, [Act("release", "12"), Act("start", "12", "now")])
     asyncio.run(Doer(person, ledger, Mode.FULL).do("12@901"))
     assert person.asked == []
 
@@ -218,3 +219,68 @@ def test_a_diagnosis_from_the_kernel_log_names_the_node():
     hardware = diagnosis("hardware/gpu_xid", xid79())
 
     assert "hardware/gpu_xid xid=79 at n2 kernel log: 'NVRM: Xid" in comment.entry(1, hardware, JobAction(True, "r"))
+
+
+LARGE = attempt(nodes=("n1", "n2"), partition="main")
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [
+        pytest.param(2, [("update", "12", "ExcNodeList", "n9")], id="enough others"),
+        pytest.param(1, [], id="too few others"),
+    ],
+)
+def test_nodes_on_probation_are_avoided_where_there_are_enough_others(ledger, others, asked):
+    names = [f"n{number}" for number in range(1, others + 1)]
+    slurm = FakeSlurm(
+        *map(node, [*names, "n9"]),
+        node("n3", ("IDLE", "DRAIN")),
+        node("n4", partitions=("other",)),
+        jobs=(job(state="PENDING"),),
+    )
+    case = Interruption(LARGE, diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, [Act("avoid", "12", "n9")])
+
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+
+    assert slurm.asked == asked
+    assert outcomes(ledger) == [("avoid", "done")]
+
+
+def test_a_job_that_avoids_nodes_says_so_in_its_plan():
+    decision = Decision(replace(REQUEUE.job, avoid=("n8", "n9")))
+
+    assert ("avoid", "n8,n9") in [(act.kind, act.value) for act in acts.plan(decision, LARGE, "n", PolicySection())]
+
+
+def test_what_we_exclude_is_remembered_without_what_the_user_had_excluded(ledger):
+    slurm = FakeSlurm(jobs=(job(state="PENDING", excluded=("n7",)),))
+    ledger.record(
+        Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0),
+        [Act("exclude", "12", "n2,n7")],
+    )
+    told = []
+    doer = Doer(slurm, ledger, Mode.FULL, lambda: 1300.0, lambda *what: told.append(what))
+
+    asyncio.run(doer.do("12@900"))
+
+    assert told == [("12", {"n2"}, 1300.0)]
+
+
+@pytest.mark.parametrize("ending", [Ending.FAILED, Ending.REQUEUED, Ending.NODE_FAIL])
+def test_only_what_our_own_prolog_kept_off_is_released(ending):
+    """Another program's prolog may have failed: then the hold is its owners' business."""
+    planned = acts.plan(REQUEUE, attempt(ending=ending), "n", PolicySection(mode="full"))
+    kept_off = acts.plan(REQUEUE, attempt(ending=Ending.LAUNCH_FAILED), "n", PolicySection(mode="full"))
+
+    assert "release" not in [act.kind for act in planned]
+    assert "release" in [act.kind for act in kept_off]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "PENDING", "EXPEDITING"])
+def test_a_job_that_goes_on_is_not_requeued(ledger, state):
+    slurm = FakeSlurm(jobs=(job(state=state),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"))
+    assert slurm.asked == []

@@ -7,7 +7,7 @@ from tests.unit.slurm.fake import job
 from tests.unit.slurm.test_names import raw
 from wheeltapper.attempt import Ending
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
-from wheeltapper_slurm import gather, spool
+from wheeltapper_slurm import gather, records, spool
 from wheeltapper_slurm.journal import Journal, OpenAttempt
 
 
@@ -133,3 +133,54 @@ def test_the_journal_keeps_everything_over_a_restart_and_nothing_after_the_decis
     assert again.attempts() == again.kept_off("14") == []
     assert again.reports("14") == [later]
     again.close()
+
+
+def test_a_job_of_a_thousand_nodes_is_whole_when_the_last_one_has_reported():
+    ended = spool.parse(raw(SLURM_JOB_NODELIST="gpu[0001-0500,1501-2000]", SLURM_JOB_EXIT_CODE2="1:0"), at=1100.0)
+    attempt = OpenAttempt("14@900", ended, 900.0, "gpu0001", deadline=1160.0)
+    reports = [report(name) for name in ended.nodes]
+
+    assert len(ended.nodes) == 1000
+    assert gathered(attempt, reports[:-1]).missing() == {"gpu2000"}
+    assert gathered(attempt, reports).missing() == set()
+    made = gather.attempt(gathered(attempt, reports), Ending.FAILED, job(), ())
+    assert (made.nodes[0], len(made.nodes)) == ("gpu0001", 1000)
+
+
+def test_a_job_id_of_a_federation_is_a_job_id_like_any_other():
+    """The cluster's number stands in the upper bits."""
+    ended = spool.parse(raw(SLURM_JOB_ID="201326605", SLURM_ARRAY_JOB_ID=None, SLURM_ARRAY_TASK_ID=None), at=1100.0)
+
+    assert (ended.id, ended.target, gather.key(ended, 900.0)) == ("201326605", "201326605", "201326605@900")
+
+
+def test_a_step_that_failed_in_a_job_that_went_on_is_the_scripts_business():
+    """The batch script's own exit code counts; Slurm's DERIVED_EC is the highest of its steps."""
+    case = gathered(open_attempt("0:0", SLURM_JOB_DERIVED_EC="768"))
+
+    assert gather.ending(case, job(state="COMPLETED"), ()) is Ending.COMPLETED
+
+
+def test_the_job_was_started_by_another_cluster_of_the_federation():
+    assert gather.ending(gathered(open_attempt("0:0")), job(state="REVOKED"), ()) is Ending.CANCELLED
+
+
+def test_what_slurm_requeued_by_itself_is_told_by_its_books():
+    """slurmctld shows the next attempt of such a job, and nothing of how this one ended."""
+    text = "PREEMPTED|1970-01-01T00:15:00|1970-01-01T00:18:21\nCANCELLED by 0|Unknown|1970-01-01T01:00:00\nPENDING|Unknown|Unknown\nx\n"
+    past = records.past(text)
+    end = past[0].end
+
+    assert [each.state for each in past] == ["PREEMPTED", "CANCELLED"]
+    assert gather.by_the_books(past, end + 1.0) is Ending.PREEMPTED
+    assert gather.by_the_books(past, end + 60.0) is None
+    assert gather.by_the_books([], end) is None
+
+
+def test_what_our_prolog_kept_off_needs_no_late_report():
+    leave = Leave("n2", BOOT, "prolog", (xid79(),), "14")
+
+    assert gathered(reports=[report("n1")]).may_grow()
+    assert gathered(reports=[report("n1"), report("n2")]).may_grow(), "the logs are missing"
+    assert not gathered(reports=[report("n1"), report("n2")], logs=[logged()]).may_grow()
+    assert not gathered(kept_off=[(905.0, leave)]).may_grow()

@@ -118,3 +118,12 @@ def test_standard_error_is_read_too_when_it_has_a_file_of_its_own():
 
 def test_nothing_is_read_from_dev_null():
     assert logs.paths(replace(spool.parse(raw(), at=0.0), stdout="/dev/null"), "n1") == ()
+
+
+def test_logs_of_single_ranks_are_looked_for_near_the_jobs_own():
+    ended = replace(spool.parse(raw(), at=0.0), stdout="/scratch/o.%j", stderr="logs/e.%j")
+
+    assert logs.near(ended, logs.paths(ended, "n1")) == ("/home/ada", "/scratch", "/home/ada/logs")
+    assert logs.near(replace(ended, work_dir="/"), ("/o.14",)) == ()
+    assert logs.names(ended) == ("14", "12_3")
+    assert logs.names(replace(ended, target="14")) == ("14",)

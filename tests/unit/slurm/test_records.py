@@ -99,3 +99,57 @@ def test_any_text_is_a_record_or_a_clear_error(text):
             read(text)
         except ValueError as error:
             assert str(error)  # noqa: PT017 - either outcome is right, silence is not
+
+
+@pytest.mark.parametrize("added", ["", " : reboot issued", " : reboot issued : reboot complete"])
+def test_what_slurmctld_adds_to_a_reason_while_it_reboots_a_node_is_not_part_of_it(added):
+    line = f"NodeName=n1 State=IDLE+DRAIN+REBOOT_ISSUED Partitions=main Reason=wheeltapper: x: reboot{added} [root@2026-11-29T12:00:00]"
+
+    made = records.node(line)
+
+    assert made.reason == "wheeltapper: x: reboot"
+    assert made.rebooting
+
+
+def job_line(**pairs):
+    values = {"JobId": "14", "JobName": "x", "UserId": "ada(1)", "JobState": "RUNNING", **pairs}
+    return " ".join(f"{key}={value}" for key, value in values.items())
+
+
+def test_actions_name_a_task_by_its_array_and_a_component_by_its_leader():
+    assert records.job(job_line()).target == "14"
+    assert records.job(job_line(ArrayJobId="12", ArrayTaskId="3")).target == "12_3"
+    assert records.job(job_line(ArrayJobId="12", ArrayTaskId="3-9%2")).target == "14", "tasks that have not started"
+    assert records.job(job_line(HetJobId="13", HetJobOffset="1")).target == "13"
+
+
+def test_of_all_tasks_of_an_array_the_one_that_was_asked_for_is_taken():
+    tasks = [job_line(JobId=number, ArrayJobId="12", ArrayTaskId=task) for number, task in (("14", 3), ("12", 1))]
+
+    assert records.job(records.pick("\n".join(tasks), "12") or "").target == "12_1"
+    assert records.job(records.pick(tasks[0], "12_3") or "").id == "14"
+    assert records.pick("slurm_load_jobs error", "12") is None
+
+
+@pytest.mark.parametrize(
+    ("state", "shown", "waiting", "active"),
+    [
+        ("SUSPENDED", "SUSPENDED", False, True),
+        ("PENDING", "PENDING", True, False),
+        ("EXPEDITING", "EXPEDITING", True, False),
+        ("REQUEUE_HOLD", "REQUEUE_HOLD", True, False),
+        ("SPECIAL_EXIT", "SPECIAL_EXIT", True, False),
+        ("FAILED,COMPLETING", "COMPLETING", False, False),
+        ("PENDING+COMPLETING", "COMPLETING", False, False),
+    ],
+)
+def test_states(state, shown, waiting, active):
+    record = records.job(job_line(JobState=state))
+
+    assert (record.state, record.waiting, record.active) == (shown, waiting, active)
+
+
+def test_expedited_requeue_is_known_by_its_state_or_by_the_jobs_own_wish():
+    assert records.job(job_line(JobState="COMPLETING,EXPEDITING")).expedited
+    assert records.job(job_line(Requeue="Expedite")).expedited
+    assert not records.job(job_line(Requeue="1")).expedited

@@ -8,7 +8,7 @@ import os
 import secrets
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,8 +48,9 @@ class Cluster(Commands):
     """A private Slurm cluster in *folder*, which must be new or empty; use it as a context manager.
 
     ``agents`` and ``controller`` say whether Wheeltapper's own programs run. ``config`` changes Wheeltapper's TOML on
-    every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of slurm.conf (None takes a line out). For jobs of
-    ordinary users every folder above *folder* must be open to them.
+    every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of
+    slurm.conf (None takes a line out), ``binds`` mounts files over others on every node. For jobs of ordinary users every
+    folder above *folder* must be open to them.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Cluster(Commands):
         accounting: bool = False,
         config: Mapping[str, Any] | None = None,
         conf: Mapping[str, str | None] | None = None,
+        binds: Sequence[tuple[Path, Path]] = (),
     ) -> None:
         if gpus > len(PCI_ADDRESSES):
             raise ValueError(f"a node has at most {len(PCI_ADDRESSES)} GPUs here, not {gpus}")
@@ -80,6 +82,7 @@ class Cluster(Commands):
         self._accounting = Accounting(self.layout) if accounting else None
         self._config = dict(config or {})
         self._conf = dict(conf or {})
+        self._binds = tuple(binds)
         self._namespaces = Namespaces(self.folder / "ns", self.layout.logs / "namespaces.log")
         self._make_daemons()
         self.nodes = {
@@ -127,19 +130,20 @@ class Cluster(Commands):
 
     def _make_node(self, name: str, port: int) -> Node:
         files = NodeFiles(self.folder / name)
+        place = Place((*files.place.binds, *self._binds))
         slurmd = ("slurmd", "-D", "-N", name, "-f", str(self.layout.slurm_conf))
         agent = (*WHEELTAPPER, "agent", "run", "--config", CONFIG_PATH)
 
         def run(
             *argv: str, user: str | None = None, check: bool = True, timeout: float = 30.0
         ) -> subprocess.CompletedProcess[str]:
-            return self.run(*argv, user=user, check=check, timeout=timeout, place=files.place)
+            return self.run(*argv, user=user, check=check, timeout=timeout, place=place)
 
         return Node(
             name,
             files,
-            self._daemon(f"{name}.slurmd", slurmd, files.place, lambda daemon: listens(daemon, port), own_log=True),
-            self._daemon(f"{name}.agent", agent, files.place, lambda _: (files.run / "verdict").exists()),
+            self._daemon(f"{name}.slurmd", slurmd, place, lambda daemon: listens(daemon, port), own_log=True),
+            self._daemon(f"{name}.agent", agent, place, lambda _: (files.run / "verdict").exists()),
             run=run,
             wait=self.wait,
         )
@@ -197,7 +201,9 @@ class Cluster(Commands):
             self.wait(daemon.ready, START_S, f"{daemon.name} to be ready")
 
     def _all_idle(self) -> bool:
-        return self.sinfo("--noheader", "--Node", "--format=%T").split() == ["idle"] * len(self.nodes)
+        return self.sinfo("--noheader", "--Node", "--partition=main", "--format=%T").split() == ["idle"] * len(
+            self.nodes
+        )
 
     def stop(self) -> None:
         """End everything at once: process 1 first, and the kernel all others with it."""

@@ -64,8 +64,8 @@ class Daemon:
         """How it ended, a signal as a negative number; None while it runs or before its first start."""
         return None if self._entered is None else self._entered.poll()
 
-    def start(self) -> None:
-        """Start it and return at once; see :meth:`ready`.
+    def start(self, *options: str) -> None:
+        """Start it, this time with more *options*, and return at once; see :meth:`ready`.
 
         Raises:
             ClusterError: it runs already, or ended at once.
@@ -74,7 +74,7 @@ class Daemon:
             raise ClusterError(f"{self.name} is running already")
         with self.console.open("ab") as console:
             self._entered = subprocess.Popen(
-                [*_WOKEN, *self._namespaces.command(self._argv, self._place)],
+                [*_WOKEN, *self._namespaces.command((*self._argv, *options), self._place)],
                 stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT,
                 env=self._environment, start_new_session=True,
             )  # fmt: skip

@@ -97,8 +97,12 @@ class Node:
         for daemon in daemons:
             daemon.reap()
 
-    def reboot(self) -> None:
-        """Crash and boot again: a new boot id, an empty kernel log and an empty /run; what ran is started again."""
+    def reboot(self, *, on_slurms_behalf: bool = False) -> None:
+        """Crash and boot again: a new boot id, an empty kernel log and an empty /run; what ran is started again.
+
+        slurmctld learns of a reboot from the machine's uptime, which stays that of the machine below. Where it waits for
+        one, slurmd is told to say so (slurmd(8), ``-b``).
+        """
         again = [daemon for daemon in (self.slurmd, self.agent) if daemon.running]
         self.crash()
         shutil.rmtree(self.files.run)
@@ -107,6 +111,6 @@ class Node:
         self.files.boot_id.write_text(f"{uuid.uuid4()}\n")
         self._sequence = 0
         for daemon in again:
-            daemon.start()
+            daemon.start(*(["-b"] if on_slurms_behalf and daemon is self.slurmd else []))
         for daemon in again:
             self._wait(daemon.ready, 15.0, f"{daemon.name} to start after the reboot of {self.name}")
