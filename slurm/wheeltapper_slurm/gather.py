@@ -152,4 +152,5 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         batch=record.batch if record else True,
         requeueable=record.requeueable if record else False,
         scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
+        gpus=sum({report.node: len(report.stay.gpus) for report in gathered.reports}.values()),
     )

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from wheeltapper import wire
 from wheeltapper.config import Config
-from wheeltapper.errors import SchedulerError, WireError
+from wheeltapper.errors import LedgerError, SchedulerError, WireError
 from wheeltapper.ledger.store import Ledger
 from wheeltapper_slurm import judge
 from wheeltapper_slurm.arrivals import Arrivals
@@ -33,6 +33,10 @@ PEERS = 256
 READ_TIMEOUT_S = 10.0
 """A peer that needs longer for one message is cut off."""
 
+FORGET_EVERY_S = 86_400.0
+FORGET_PAUSE_S = 1.0
+"""How often old records are dropped, and the pause between two parts of it."""
+
 
 class Service:
     """The service for one cluster. *clock* gives Unix seconds.
@@ -44,8 +48,9 @@ class Service:
     def __init__(self, config: Config, client: SlurmClient, clock: Callable[[], float] = time.time) -> None:
         self._config = config
         self._client = client
+        self._clock = clock
         self._master = wire.read_key(config.controller.key_file)
-        self._ledger = Ledger(config.ledger.path)
+        self._ledger = Ledger.of(config)
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
         gate = Gate(client, self._ledger, config.policy)
@@ -58,10 +63,12 @@ class Service:
         host, _, port = self._config.controller.address.rpartition(":")
         server = await asyncio.start_server(self._connected, host, int(port))
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
+        forgetting = asyncio.create_task(self._forget_for_ever())
         try:
             await self._inspect()
             await self._rounds.run()
         finally:
+            forgetting.cancel()
             # Not waited for: a peer that is slow must not keep us from stopping.
             server.close()
             self._journal.close()
@@ -75,13 +82,24 @@ class Service:
         except SchedulerError as error:
             log.warning("slurm.conf could not be looked at: %s", error)
 
+    async def _forget_for_ever(self) -> None:
+        """Drop what is older than the configuration keeps, a little at a time: nodes wait meanwhile."""
+        keep_days = self._config.ledger.keep_days
+        while keep_days is not None:
+            try:
+                gone = self._ledger.forget(self._clock() - keep_days * 86_400)
+            except LedgerError as error:
+                log.error("old records could not be dropped: %s", error)
+                gone = 0
+            await asyncio.sleep(FORGET_PAUSE_S if gone else FORGET_EVERY_S)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._peers:
             try:
                 await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S)
             except WireError as error:
                 log.warning("refused: %s", error)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, LedgerError) as error:
                 log.error("a message could not be written down, and is not answered: %s", error)
             except asyncio.CancelledError:
                 # We stop, and the peer asks again. Up to Python 3.11 asyncio prints a traceback when it hears of it.

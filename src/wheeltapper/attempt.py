@@ -27,7 +27,8 @@ class Attempt:
 
     ``key`` is the attempt's identity (never the restart count); ``job`` is the id that actions use
     (``12_3`` for a task of an array, never the array's master id); times are seconds since the Unix epoch.
-    ``nodes`` is in the scheduler's order, the batch host first where it is known.
+    ``nodes`` is in the scheduler's order, the batch host first where it is known; ``gpus`` counts those of all nodes,
+    0 where nobody said.
     """
 
     key: str
@@ -49,3 +50,4 @@ class Attempt:
     requeueable: bool = True
     scheduler_requeued: bool = False
     logs: tuple[str, ...] = ()
+    gpus: int = 0

@@ -170,6 +170,18 @@ class LedgerSection(Section):
     path: Path = Field(
         Path("/var/lib/wheeltapper/ledger.db"), strict=False, description="The SQLite file; its folder is created."
     )
+    dsn: str | None = Field(
+        None,
+        description="A PostgreSQL connection string to use instead of the file. Keep its password in ~/.pgpass.",
+    )
+    keep_days: int | None = Field(
+        None, ge=30, description="Days after which a record is dropped. Absent: all is kept, for MTTF takes years."
+    )
+    checkpoint_s: int = Field(
+        3600,
+        gt=0,
+        description="How often jobs write checkpoints: what ran since the last one counts as lost in reports.",
+    )
 
 
 class SlurmSection(Section):

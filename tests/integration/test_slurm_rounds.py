@@ -14,6 +14,7 @@ from tests.unit.slurm.test_names import raw
 from wheeltapper import config
 from wheeltapper.errors import SchedulerDown
 from wheeltapper.ledger.store import Ledger
+from wheeltapper.ledger.totals import totals
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather
 from wheeltapper_slurm.arrivals import Arrivals
@@ -177,7 +178,7 @@ def test_exit_code_0_waits_until_slurm_says_how_it_ended(desk):
     assert [told.diagnosis.label for told in at.told()] == ["scheduler/time_limit"]
 
 
-def test_a_job_that_completed_leaves_no_record(desk):
+def test_a_job_that_completed_is_no_interruption_and_counts_as_a_run(desk):
     at = desk(cluster(state="COMPLETED", exit_code=0))
     at.ended(SLURM_JOB_EXIT_CODE2="0:0")
     at.reports()
@@ -185,6 +186,7 @@ def test_a_job_that_completed_leaves_no_record(desk):
 
     assert at.told() == []
     assert at.journal.attempts() == []
+    assert [each.runs for each in totals(at.ledger, 0.0, 1e12).exposures] == [1]
 
 
 def test_a_silent_slurmctld_loses_nothing(desk):

@@ -12,6 +12,7 @@ from wheeltapper.cli import diagnose
 from wheeltapper.cli.catalogue import app as catalogue
 from wheeltapper.cli.config import app as config
 from wheeltapper.cli.explain import explain
+from wheeltapper.cli.ledger import app as ledger
 from wheeltapper.cli.report import report
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ app = typer.Typer(
 )
 app.add_typer(catalogue, name="catalogue")
 app.add_typer(config, name="config")
+app.add_typer(ledger, name="ledger")
 
 
 @app.command(

@@ -29,10 +29,10 @@ def report(
     from wheeltapper.ledger.store import Ledger
     from wheeltapper.ledger.totals import totals
 
-    since = time.time() - days * 86_400
+    now = time.time()
     with told("report"):
-        ledger = Ledger(configuration.load(config).ledger.path, read_only=True)
-        sums = totals(ledger.interruptions(since=since), ledger.quarantines(since=since))
+        ledger = Ledger.of(configuration.load(config), read_only=True)
+        sums = totals(ledger, now - days * 86_400, now)
         ledger.close()
     if as_json:
         typer.echo(json.dumps(codec.dump(sums), indent=2))

@@ -57,3 +57,13 @@ class Quarantine:
     at: float
     outcome: Outcome
     note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A change of a node: ``state`` is ``out``, ``back`` or ``probation``, ``at`` in Unix seconds."""
+
+    node: str
+    state: str
+    at: float
+    reason: str = ""
