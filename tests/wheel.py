@@ -47,7 +47,16 @@ def main() -> None:
         run(prefix / "bin/pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=away)
         run(prefix / "bin/python", "-c", PROBE, cwd=away)
         version = run(prefix / "bin/wheeltapper", "--version", cwd=away).strip()
-        for command in (["agent"], ["slurm"], ["diagnose"], ["explain"], ["report"], ["ledger"], ["config", "show"]):
+        for command in (
+            ["agent"],
+            ["slurm"],
+            ["diagnose"],
+            ["explain"],
+            ["report"],
+            ["ledger"],
+            ["simulate"],
+            ["config", "show"],
+        ):
             run(prefix / "bin/wheeltapper", *command, *([] if "show" in command else ["--help"]), cwd=away)
         share = prefix / "share/wheeltapper"
         for script in SCRIPTS:

@@ -14,6 +14,7 @@ from wheeltapper.cli.config import app as config
 from wheeltapper.cli.explain import explain
 from wheeltapper.cli.ledger import app as ledger
 from wheeltapper.cli.report import report
+from wheeltapper.cli.simulate import simulate
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -68,6 +69,7 @@ def _diagnose(context: typer.Context) -> None:
 
 app.command()(explain)
 app.command()(report)
+app.command()(simulate)
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callback

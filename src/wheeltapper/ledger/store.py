@@ -68,6 +68,13 @@ class Ledger:
             writing.write_acts(self.database, self.cluster, interruption.attempt.key, acts)
         return True
 
+    def amend(self, interruption: Interruption, acts: Iterable[Act]) -> None:
+        """Put *interruption* in the place of what is recorded of its attempt, and add *acts* to those there."""
+        with self.database.transaction():
+            writing.take_back(self.database, self.cluster, interruption.attempt.key)
+            writing.write(self.database, self.cluster, [interruption], writing.OURS, self.checkpoint_s)
+            writing.write_acts(self.database, self.cluster, interruption.attempt.key, acts)
+
     def record_run(self, attempt: Attempt) -> None:
         """Record an attempt that nothing interrupted."""
         with self.database.transaction():
@@ -99,13 +106,17 @@ class Ledger:
             )
         return replace(act, outcome=outcome, note=note)
 
-    def history(self, job: str) -> History:
-        """Return how often *job* was requeued by us and who paid; what was only observed does not count."""
+    def history(self, job: str, but: str = "") -> History:
+        """Return how often *job* was requeued by us and who paid; what was only observed does not count.
+
+        *but* is the key of an attempt that is left out.
+        """
         found = self.database.rows(
-            "SELECT requeue, count(*) FROM interruption AS i WHERE cluster = :cluster AND job = :job AND EXISTS"
+            "SELECT requeue, count(*) FROM interruption AS i WHERE cluster = :cluster AND job = :job"
+            " AND attempt <> :but AND EXISTS"
             " (SELECT 1 FROM act WHERE act.cluster = i.cluster AND act.attempt = i.attempt"
             " AND kind = 'requeue' AND outcome IN ('planned', 'done')) GROUP BY requeue",
-            {"cluster": self.cluster, "job": job},
+            {"cluster": self.cluster, "job": job, "but": but},
         )
         count: dict[str, int] = {requeue: number for requeue, number in found}  # noqa: C416 - says what the pair is
         return History(

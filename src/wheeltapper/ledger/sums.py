@@ -24,23 +24,20 @@ def start_of_month(at: float) -> float:
     return at // MONTH_S * MONTH_S
 
 
-def add(database: Database, interruptions: Iterable[Values], suspects: Iterable[Values]) -> None:
-    """Add rows of ``interruption`` and ``suspect`` that were written just now."""
+def add(database: Database, interruptions: Iterable[Values], suspects: Iterable[Values], sign: int = 1) -> None:
+    """Add rows of ``interruption`` and ``suspect`` that were written just now; with *sign* -1 take them away."""
     kinds: dict[Key, list[int]] = defaultdict(lambda: [0] * 4)
     sizes: dict[Key, list[int]] = defaultdict(lambda: [0] * 5)
     for row in interruptions:
         day = int(row["decided_at"] // DAY_S)
-        gpu_s = row["gpus"] * row["run_s"]
-        _more(
-            kinds[day, row["cluster"], row["label"]], 1, int(row["requeue"] != ""), gpu_s, row["gpus"] * row["lost_s"]
-        )
-        _more(
-            sizes[day, row["cluster"], row["nodes"], row["partition_name"]],
-            *(int(is_fault(row["label"])), 1, 0, row["run_s"], gpu_s),
-        )
+        gpu_s, lost_s = row["gpus"] * row["run_s"], row["gpus"] * row["lost_s"]
+        requeued, fault = int(row["requeue"] != ""), int(is_fault(row["label"]))
+        _more(kinds[day, row["cluster"], row["label"]], sign, 1, requeued, gpu_s, lost_s)
+        size = (day, row["cluster"], row["nodes"], row["partition_name"])
+        _more(sizes[size], sign, fault, 1, 0, row["run_s"], gpu_s)
     _upsert(database, "sum_kind", ("day", "cluster", "label"), ("number", "requeued", "gpu_s", "lost_s"), kinds)
     _add_sizes(database, sizes)
-    _add_nodes(database, suspects)
+    _add_nodes(database, suspects, sign)
 
 
 def add_runs(database: Database, runs: Iterable[Values]) -> None:
@@ -48,7 +45,7 @@ def add_runs(database: Database, runs: Iterable[Values]) -> None:
     sizes: dict[Key, list[int]] = defaultdict(lambda: [0] * 5)
     for row in runs:
         key = (int(row["ended_at"] // DAY_S), row["cluster"], row["nodes"], row["partition_name"])
-        _more(sizes[key], 0, 0, 1, row["run_s"], row["gpus"] * row["run_s"])
+        _more(sizes[key], 1, 0, 0, 1, row["run_s"], row["gpus"] * row["run_s"])
     _add_sizes(database, sizes)
 
 
@@ -59,9 +56,9 @@ def forget(database: Database, before: float) -> None:
     database.run("DELETE FROM sum_node WHERE month < :month", {"month": int(before // MONTH_S)})
 
 
-def _more(sums: list[int], *values: int) -> None:
+def _more(sums: list[int], sign: int, *values: int) -> None:
     for place, value in enumerate(values):
-        sums[place] += value
+        sums[place] += sign * value
 
 
 def _add_sizes(database: Database, sizes: Mapping[Key, list[int]]) -> None:
@@ -69,14 +66,14 @@ def _add_sizes(database: Database, sizes: Mapping[Key, list[int]]) -> None:
     _upsert(database, "sum_size", key, ("faults", "number", "runs", "run_s", "gpu_s"), sizes)
 
 
-def _add_nodes(database: Database, suspects: Iterable[Values]) -> None:
+def _add_nodes(database: Database, suspects: Iterable[Values], sign: int) -> None:
     # Two GPUs of one node in one interruption are one suspicion of the node.
     once = {(row["id"], row["node"]): row for row in suspects}
     nodes: dict[Key, list[float]] = {}
     for row in once.values():
         key = (int(row["decided_at"] // MONTH_S), row["cluster"], row["node"], row["label"])
         known = nodes.setdefault(key, [0, row["decided_at"], row["decided_at"]])
-        known[:] = [known[0] + 1, min(known[1], row["decided_at"]), max(known[2], row["decided_at"])]
+        known[:] = [known[0] + sign, min(known[1], row["decided_at"]), max(known[2], row["decided_at"])]
     if nodes:
         database.run_many(
             "INSERT INTO sum_node (month, cluster, node, label, number, first, last)"

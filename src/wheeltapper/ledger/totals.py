@@ -120,6 +120,7 @@ def _kinds(database: Database, since: float, until: float, nodes: Mapping[str, t
     return tuple(
         Kind(label, count, count / whole, requeued, nodes.get(label, ()), gpu_s / 3600, lost_s / 3600)
         for (label,), (count, requeued, gpu_s, lost_s) in sorted(sums.items(), key=lambda each: (-each[1][0], each[0]))
+        if count  # what was amended to another label leaves a sum of nothing
     )
 
 
@@ -160,6 +161,7 @@ def _exposures(database: Database, since: float, until: float) -> tuple[Exposure
     return tuple(
         Exposure(nodes, partition, faults, count, runs, run_s / 3600, gpu_s / 3600)
         for (nodes, partition), (faults, count, runs, run_s, gpu_s) in sorted(sums.items())
+        if count or runs
     )
 
 
@@ -193,7 +195,7 @@ def _by_node(database: Database, since: float, until: float) -> ByNode:
     for cluster, node, label, count, first, last in found:
         known = sums.get((cluster, node, label), (0, first, last))
         sums[cluster, node, label] = (known[0] + int(count), min(known[1], first), max(known[2], last))
-    return sums
+    return {key: found for key, found in sums.items() if found[0]}
 
 
 def _added(*parts: list[Row], keys: int = 1) -> dict[Row, list[int]]:

@@ -35,6 +35,23 @@ def write(
     return len(fresh)
 
 
+def take_back(database: Database, cluster: str, attempt: str) -> None:
+    """Remove the interruption of *attempt* and all that was written with it, its acts excepted."""
+    key = {"id": rows.identity(cluster, attempt)}
+    narrow = ("decided_at", "cluster", "label", "requeue", "nodes", "partition_name", "run_s", "lost_s", "gpus")
+    accused = ("id", "decided_at", "cluster", "node", "label")
+    known = database.rows(f"SELECT {', '.join(narrow)} FROM interruption WHERE id = :id", key)
+    suspects = database.rows(f"SELECT {', '.join(accused)} FROM suspect WHERE id = :id", key)
+    sums.add(
+        database,
+        [dict(zip(narrow, each, strict=True)) for each in known],
+        [dict(zip(accused, each, strict=True)) for each in suspects],
+        sign=-1,
+    )
+    for table in ("body", "suspect", "finding", "interruption"):
+        database.run(f"DELETE FROM {table} WHERE id = :id", key)
+
+
 def write_quarantine(database: Database, cluster: str, quarantine: Quarantine) -> bool:
     """Write *quarantine* unless it is there, inside the caller's transaction."""
     row = {

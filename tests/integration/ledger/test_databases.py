@@ -10,6 +10,7 @@ from tests.integration.ledger.made import interruption
 from tests.unit.make import attempt
 from wheeltapper import codec
 from wheeltapper.errors import LedgerError
+from wheeltapper.ledger import writing
 from wheeltapper.ledger.database import PostgreSQL, SQLite
 from wheeltapper.ledger.merge import merge
 from wheeltapper.ledger.model import Act, NodeState, Outcome, Quarantine
@@ -57,8 +58,8 @@ def test_quarantines_and_node_states_come_back_in_order_and_once(ledger):
 
 def test_more_than_a_page_is_read_in_the_order_of_time(ledger):
     found = [interruption(f"{number}@1", at=float(number // 3)) for number in range(PAGE + 7)]
-    for each in found:
-        ledger.record(each, [])
+    with ledger.database.transaction():
+        writing.write(ledger.database, ledger.cluster, found, writing.OURS, 3600)
 
     read = list(ledger.interruptions(since=1.0))
 
@@ -74,8 +75,8 @@ def test_sums_over_days_and_edges_are_those_of_counting_one_by_one(ledger):
         interruption(f"{number}@1", at=at, label=kinds[number % 3], node=f"n{number % 4}")
         for number, at in enumerate(moments)
     ]
-    for each in made:
-        ledger.record(each, [])
+    with ledger.database.transaction():
+        writing.write(ledger.database, ledger.cluster, made, writing.OURS, 3600)
     ledger.record_run(replace(attempt(key="7@1", start=month, end=month + 5 * DAY_S, gpus=16), partition="gpu"))
 
     for since, until in (
@@ -100,6 +101,25 @@ def test_sums_over_days_and_edges_are_those_of_counting_one_by_one(ledger):
         assert sum(each.suspected for each in sums.nodes) == sum(
             each.diagnosis.label == "hardware/gpu_xid" for each in inside
         )
+
+
+def test_what_is_amended_takes_the_place_of_what_was_there_in_records_and_sums(ledger):
+    ledger.record(interruption(label="unknown/unknown", node="n9"), [Act("requeue", "12")])
+    ledger.record(interruption("13@1", at=1300.0), [])
+
+    ledger.amend(interruption(), [Act("exclude", "12")])
+
+    assert ledger.of_attempt("12@900") == [interruption()]
+    assert [act.kind for act in ledger.acts(attempt="12@900")] == ["requeue", "exclude"]
+    assert ledger.history("12", but="12@900").infrastructure == 0
+    for until in (1e12, 1250.0):  # from the sums, and from the rows
+        sums = totals(ledger, 0.0, until)
+        both = until > 1300
+        assert [(kind.label, kind.count, kind.nodes) for kind in sums.kinds] == [
+            ("hardware/gpu_xid", 1 + both, ("n2",))
+        ]
+        assert [(each.node, each.suspected) for each in sums.nodes] == [("n2", 1 + both)]
+        assert [(each.faults, each.interruptions) for each in sums.exposures] == [(1 + both, 1 + both)]
 
 
 def test_old_records_go_and_their_sums_with_them(ledger):
