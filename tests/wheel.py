@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ("wheeltapper", "wheeltapper_hooks", "wheeltapper_slurm", "wheeltapper_operator")
 SCRIPTS = ("hooks/prolog", "hooks/epilog", "hooks/healthcheck", "slurm/epilogslurmctld")
-DATA = ("hooks/wheeltapper_hooks/client.py", "slurm/conf")
+DATA = ("hooks/wheeltapper_hooks/client.py", "slurm/conf", "monitoring/rules.yaml", "monitoring/dashboard.json")
 
 PROBE = f"""
 import importlib, pathlib, sys

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from wheeltapper import wire
+from wheeltapper import metrics, wire
 from wheeltapper.config import Config
 from wheeltapper.errors import LedgerError, SchedulerError, WireError
 from wheeltapper.ledger.store import Ledger
@@ -21,6 +21,7 @@ from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.metrics import families
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
 from wheeltapper_slurm.rounds import Rounds
@@ -54,9 +55,9 @@ class Service:
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
         gate = Gate(client, self._ledger, config.policy)
-        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), clock)
-        self._inbox = Inbox(parts)
-        self._rounds = Rounds(parts)
+        self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), clock)
+        self._inbox = Inbox(self._parts)
+        self._rounds = Rounds(self._parts)
 
     async def run(self) -> None:
         """Serve until cancelled."""
@@ -64,11 +65,14 @@ class Service:
         server = await asyncio.start_server(self._connected, host, int(port))
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
         forgetting = asyncio.create_task(self._forget_for_ever())
+        shown = await self._show_metrics()
         try:
             await self._inspect()
             await self._rounds.run()
         finally:
             forgetting.cancel()
+            if shown is not None:
+                shown.close()
             # Not waited for: a peer that is slow must not keep us from stopping.
             server.close()
             self._journal.close()
@@ -81,6 +85,16 @@ class Service:
                 log.warning("slurm.conf: %s", complaint)
         except SchedulerError as error:
             log.warning("slurm.conf could not be looked at: %s", error)
+
+    async def _show_metrics(self) -> asyncio.AbstractServer | None:
+        section = self._config.metrics
+        if section.controller_port is None:
+            return None
+        try:
+            return await metrics.serve(section.address, section.controller_port, lambda: families(self._parts))
+        except OSError as error:
+            log.error("no metrics: %s", error)
+            return None
 
     async def _forget_for_ever(self) -> None:
         """Drop what is older than the configuration keeps, a little at a time: nodes wait meanwhile."""

@@ -184,6 +184,16 @@ class LedgerSection(Section):
     )
 
 
+class MetricsSection(Section):
+    """Where Prometheus finds the agent's and the service's metrics. Without a port nothing listens."""
+
+    address: str = Field(
+        "127.0.0.1", description="The address to listen on. Another one shows the metrics to everybody who reaches it."
+    )
+    agent_port: int | None = Field(None, ge=1, le=65_535, description="The agent's port, on every node.")
+    controller_port: int | None = Field(None, ge=1, le=65_535, description="The controller service's port.")
+
+
 class SlurmSection(Section):
     """How slurmctld is reached."""
 
@@ -204,6 +214,7 @@ class Config(Section):
     policy: PolicySection = PolicySection()
     diagnosis: DiagnosisSection = DiagnosisSection()
     ledger: LedgerSection = LedgerSection()
+    metrics: MetricsSection = MetricsSection()
     slurm: SlurmSection = SlurmSection()
 
 

@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TextIO
@@ -63,6 +64,7 @@ class Agent:
         self._markers = Markers(agent.run_dir / "jobs")
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
+        self._answers: Counter[tuple[str, int]] = Counter()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
         self._use(settings)
@@ -84,6 +86,7 @@ class Agent:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self._server.start()
+        shown = await self._show_metrics()
         self.watch.refresh()
         parts = (self.watch.follow, self.watch.refresh_for_ever, self._outbox.deliver_for_ever, self._tidy_for_ever)
         tasks = [asyncio.create_task(_keep_going(part)) for part in parts]
@@ -93,6 +96,8 @@ class Agent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.stop()
+        if shown is not None:
+            shown.close()
         self.watch.close()
         self.store.close()
         self._alone.close()
@@ -120,7 +125,24 @@ class Agent:
         """Return the answer to a client; raise ``ValueError`` for a verb that is none."""
         if verb == "status":
             return 0, json.dumps(self.status())
-        return await self._hooks.answer(verb, environment, wait)
+        code, sentence = await self._hooks.answer(verb, environment, wait)
+        self._answers[verb, code] += 1
+        return code, sentence
+
+    async def _show_metrics(self) -> asyncio.AbstractServer | None:
+        section = self.config.metrics
+        if section.agent_port is None:
+            return None
+        from wheeltapper import metrics  # noqa: PLC0415 - 10 MB that an agent without metrics need not hold
+        from wheeltapper_hooks.agent.metrics import families  # noqa: PLC0415 - likewise
+
+        try:
+            return await metrics.serve(
+                section.address, section.agent_port, lambda: families(self.status(), self._answers)
+            )
+        except OSError as error:
+            log.error("No metrics: %s.", error)
+            return None
 
     def status(self) -> dict[str, object]:
         """Return how the agent is, as plain JSON values."""

@@ -98,7 +98,7 @@ def stacked_days(days: Sequence[tuple[float, Sequence[tuple[str, int]]]], title:
                 tall = counts[name] * scale
                 y -= tall
                 parts.append(
-                    _rect(x + width * 0.1, y, width * 0.8, tall, f"f-{name}", f"{when}: {name} {counts[name]}")
+                    _rect(x + width * 0.1, y, width * 0.8, tall, f"f-{name}", f"{when}: {name} {counts[name]}", "rx:0")
                 )
         if place % ceil(len(groups) / 8) == 0:
             parts.append(_text(x + width / 2, floor_y + 18, words.day(group[0][0])[5:], "axis", "middle"))
