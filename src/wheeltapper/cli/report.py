@@ -93,6 +93,7 @@ def _told_at_length(of: Survey, html: Path | None, *, markdown: bool) -> None:
 
 
 def _print(sums: Totals, days: float) -> None:
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -102,19 +103,23 @@ def _print(sums: Totals, days: float) -> None:
     if not sums.interruptions:
         console.print(f"No interruption in the last {days:g} days.")
     else:
-        heads = ("kind", "count", "share", "GPU h", "lost", "run again", "suspects")
-        table = Table(*heads, title=f"{sums.interruptions} interruptions")
+        cost = any(kind.gpu_hours for kind in sums.kinds)
+        table = Table(title=f"{sums.interruptions} interruptions", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table.add_column("kind", no_wrap=True)
+        for head in ("count", "share", *(("GPU h", "lost") if cost else ()), "again"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column("suspects")
         for kind in sums.kinds:
-            table.add_row(
-                kind.label,
-                str(kind.count),
-                f"{100 * kind.share:.1f} %",
-                gpu_hours(kind.gpu_hours),
-                gpu_hours(kind.lost_gpu_hours),
-                str(kind.requeued),
-                ",".join(kind.nodes),
-            )
+            hours = (gpu_hours(kind.gpu_hours), gpu_hours(kind.lost_gpu_hours)) if cost else ()
+            nodes = _suspects(kind.nodes)
+            share = f"{100 * kind.share:.1f} %"
+            table.add_row(kind.label, str(kind.count), share, *hours, str(kind.requeued), nodes)
         console.print(table)
     for each in sums.quarantines:
         note = f" ({each.outcome.value}{': ' + each.note if each.note else ''})" if each.note else ""
         console.print(f"{each.node}: {each.reason}{note}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _suspects(nodes: tuple[str, ...]) -> str:
+    """Return what a line has room for: the node that is suspected most, and how many more are in `--json`."""
+    return " +".join((nodes[0], str(len(nodes) - 1))) if len(nodes) > 1 else "".join(nodes)
