@@ -23,7 +23,7 @@ from wheeltapper_slurm.gather import Gathered
 
 def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
-    diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger, now))
+    diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger))
     decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now)
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)

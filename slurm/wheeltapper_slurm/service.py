@@ -15,6 +15,7 @@ from collections.abc import Callable
 from wheeltapper import metrics, wire
 from wheeltapper.config import Config
 from wheeltapper.errors import LedgerError, SchedulerError, WireError
+from wheeltapper.ledger import learned
 from wheeltapper.ledger.store import Ledger
 from wheeltapper_slurm import judge
 from wheeltapper_slurm.arrivals import Arrivals
@@ -37,6 +38,9 @@ READ_TIMEOUT_S = 10.0
 FORGET_EVERY_S = 86_400.0
 FORGET_PAUSE_S = 1.0
 """How often old records are dropped, and the pause between two parts of it."""
+
+LEARN_EVERY_S = 3600.0
+"""One interruption more changes no pattern by itself."""
 
 
 class Service:
@@ -64,13 +68,14 @@ class Service:
         host, _, port = self._config.controller.address.rpartition(":")
         server = await asyncio.start_server(self._connected, host, int(port))
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
-        forgetting = asyncio.create_task(self._forget_for_ever())
+        beside = [asyncio.create_task(each()) for each in (self._forget_for_ever, self._learn_for_ever)]
         shown = await self._show_metrics()
         try:
             await self._inspect()
             await self._rounds.run()
         finally:
-            forgetting.cancel()
+            for task in beside:
+                task.cancel()
             if shown is not None:
                 shown.close()
             # Not waited for: a peer that is slow must not keep us from stopping.
@@ -106,6 +111,17 @@ class Service:
                 log.error("old records could not be dropped: %s", error)
                 gone = 0
             await asyncio.sleep(FORGET_PAUSE_S if gone else FORGET_EVERY_S)
+
+    async def _learn_for_ever(self) -> None:
+        """Learn from the record once an hour, in a thread: nodes are answered meanwhile."""
+        while True:
+            now = self._clock()
+            try:
+                read = learned.material(self._ledger, now - learned.MEMORY_S, now)
+                learned.keep(self._ledger, await asyncio.to_thread(learned.learn, read))
+            except LedgerError as error:
+                log.error("nothing new was learned from the record: %s", error)
+            await asyncio.sleep(LEARN_EVERY_S)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._peers:

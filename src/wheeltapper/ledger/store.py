@@ -149,9 +149,11 @@ class Ledger:
         return [codec.loads(Interruption, body) for (body,) in found]
 
     def record_quarantine(self, quarantine: Quarantine) -> None:
-        """Record that a node was taken out, or would have been."""
+        """Record that a node was taken out, or would have been; what was done changes the node's state, too."""
         with self.database.transaction():
             writing.write_quarantine(self.database, self.cluster, quarantine)
+            if quarantine.outcome is Outcome.DONE:
+                self._write_state(NodeState(quarantine.node, "out", quarantine.at, quarantine.reason))
 
     def quarantines(self, *, node: str | None = None, since: float = 0.0) -> list[Quarantine]:
         """Return quarantines, oldest first: of this cluster's *node*, or all since *since* (Unix seconds)."""
@@ -164,6 +166,10 @@ class Ledger:
 
     def record_node_state(self, state: NodeState) -> None:
         """Record that a node's state has changed; the same change is written once."""
+        with self.database.transaction():
+            self._write_state(state)
+
+    def _write_state(self, state: NodeState) -> None:
         values = {
             "cluster": self.cluster,
             "node": state.node,
@@ -171,8 +177,7 @@ class Ledger:
             "state": state.state,
             "reason": state.reason,
         }
-        with self.database.transaction():
-            self.database.run(rows.insert("node_state", values), values)
+        self.database.run(rows.insert("node_state", values), values)
 
     def node_states(self, *, node: str | None = None) -> list[NodeState]:
         """Return the changes of this cluster's nodes, or of one *node*, oldest first."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wheeltapper.errors import WheeltapperError
-from wheeltapper.ledger.learned import patterns, repetitions
+from wheeltapper.ledger.learned import learn, material
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.ledger.sums import DAY_S
 from wheeltapper.ledger.totals import Exposure, Totals, totals
@@ -95,7 +95,7 @@ def survey(ledger: Ledger, since: float, until: float, job: str | None = None) -
     column_s = max(DAY_S, (until - since) / COLUMNS_MAX)
     decide_s, recover_s = _times(ledger, since, until)
     largest = max((each.nodes for each in sums.exposures), default=0)
-    found = patterns(ledger, since, until)
+    learned = learn(material(ledger, since, until))
     return Survey(
         cluster=ledger.cluster,
         totals=sums,
@@ -107,9 +107,9 @@ def survey(ledger: Ledger, since: float, until: float, job: str | None = None) -
         nodes=_map(faults, since, until, column_s),
         lemons=tuple(lemons.lemons(faults, max(largest, len({each.node for each in faults})), until)),
         lessons=(
-            *(each.sentence for each in repetitions(ledger, since)),
-            *(each.sentence for each in found.hours),
-            *(each.sentence for each in found.followed),
+            *(each.sentence for each in learned.repeated.values()),
+            *(each.sentence for each in learned.hours),
+            *(each.sentence for each in learned.followed),
         ),
         decide_s=decide_s,
         recover_s=recover_s,

@@ -88,15 +88,19 @@ def clock(at: float) -> tuple[int, int]:
 
 
 def exposure_of(spans: Iterable[tuple[float, float]], half_hour: Callable[[float], tuple[int, int]]) -> list[float]:
-    """Return how many seconds of *spans* (Unix seconds) lie in each half hour of the day."""
+    """Return how many seconds of *spans* (Unix seconds) lie in each half hour of the day.
+
+    The clock is read once for each span: a change to summer time within it moves some of its hours by one.
+    """
     seconds = [0.0] * HALF_HOURS
     for begin, end in spans:
         days, rest = divmod(max(0.0, end - begin), DAY_S)
         at = end - rest
+        part = half_hour(at)[1]
         while at < end:
             step = min(end, (at // HALF_HOUR_S + 1) * HALF_HOUR_S)
-            seconds[half_hour(at)[1]] += step - at
-            at = step
+            seconds[part] += step - at
+            at, part = step, (part + 1) % HALF_HOURS
         if days:
             for part in range(HALF_HOURS):
                 seconds[part] += days * HALF_HOUR_S
@@ -158,12 +162,13 @@ def co_starts(
     )[:JOBS_MAX]
     labels = sorted(label for label, moments in events.items() if len(moments) >= DAYS_MIN)
     tests = len(jobs) * len(labels)
+    sorted_events = {label: sorted(events[label]) for label in labels}
     found = []
     for name in jobs:
         after, beside = _windows(sorted(starts[name]))
         share = _length(after) / (_length(after) + _length(beside))
         for label in labels:
-            moments = sorted(at for at, interrupted in events[label] if interrupted != name)
+            moments = [at for at, interrupted in sorted_events[label] if interrupted != name]
             inside = _inside(moments, after)
             around = sum(len(each) for each in _inside(moments, beside))
             seen = sum(bool(each) for each in inside)  # one start that ends ten jobs is one occasion

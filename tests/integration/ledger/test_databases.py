@@ -49,11 +49,12 @@ def test_quarantines_and_node_states_come_back_in_order_and_once(ledger):
     for each in (quarantine("n2", 20.0), quarantine(), quarantine()):
         ledger.record_quarantine(each)
     for at in (5.0, 3.0, 5.0):
-        ledger.record_node_state(NodeState("n1", "out", at, "r"))
+        ledger.record_node_state(NodeState("n1", "back", at, "r"))
 
     assert ledger.quarantines() == [quarantine(), quarantine("n2", 20.0)]
     assert ledger.quarantines(node="n2") == ledger.quarantines(since=15.0) == [quarantine("n2", 20.0)]
-    assert [each.at for each in ledger.node_states(node="n1")] == [3.0, 5.0]
+    states = [(each.state, each.at) for each in ledger.node_states(node="n1")]
+    assert states == [("back", 3.0), ("back", 5.0), ("out", 10.0)], "what was done to a node is its state from then on"
 
 
 def test_more_than_a_page_is_read_in_the_order_of_time(ledger):

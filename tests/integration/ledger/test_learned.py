@@ -8,11 +8,15 @@ import pytest
 
 from tests.integration.ledger.made import interruption
 from tests.unit.make import attempt, diagnosis, xid79
-from wheeltapper.diagnosis.lessons import reconsider
-from wheeltapper.ledger.learned import FRESH_S, lessons, patterns, repetitions
+from wheeltapper.diagnosis.lessons import Lessons, reconsider
+from wheeltapper.ledger.learned import keep, learn, lessons, material
 
 DAY_S = 86_400.0
 NOW = 20_000 * DAY_S
+
+
+def learned(ledger):
+    return learn(material(ledger, NOW - 30 * DAY_S, NOW))
 
 
 def failed_on_a_gpu(number, node="n2"):
@@ -28,14 +32,14 @@ def test_repetition_is_learned_and_what_became_a_suspicion_still_counts(ledger):
     for number in (1, 2, 3):
         ledger.record(failed_on_a_gpu(number), [])
 
-    [found] = repetitions(ledger, NOW - 30 * DAY_S)
+    [found] = learned(ledger).repeated.values()
     assert (found.node, found.jobs, found.users, found.gpus) == ("n2", 3, 3, 2048)
 
     fourth = failed_on_a_gpu(4)
-    suspected = reconsider(fourth.diagnosis, fourth.attempt, lessons(ledger, NOW))
+    suspected = reconsider(fourth.diagnosis, fourth.attempt, learned(ledger))
     assert suspected.label == "hardware/gpu_xid"
     ledger.record(replace(fourth, diagnosis=suspected), [])
-    assert repetitions(ledger, NOW - 30 * DAY_S)[0].jobs == 4
+    assert learned(ledger).repeated["n2", "0000:3b:00"].jobs == 4
 
 
 def test_a_pattern_is_learned_and_what_gave_way_to_it_still_counts(ledger):
@@ -49,29 +53,30 @@ def test_a_pattern_is_learned_and_what_gave_way_to_it_still_counts(ledger):
         ledger.record_run(attempt(key=f"b{number}@1", name="backup", start=at, end=at + 3000.0))
         ledger.record_run(attempt(key=f"c{number}@1", name="crawl", start=at + 9.3 * 3600, end=at + 9.4 * 3600))
 
-    found = patterns(ledger, NOW - 30 * DAY_S, NOW)
+    found = learned(ledger)
     assert [(each.label, each.seen) for each in found.hours] == [("unknown/unknown", 12)]
     assert [(each.job, each.seen) for each in found.followed] == [("backup", 12)]
 
     one_more = interruption("99@1", at=NOW - 12 * DAY_S + 700.0, label="unknown/unknown", name="train")
-    learned = reconsider(one_more.diagnosis, one_more.attempt, lessons(ledger, NOW))
-    assert learned.label == "resource/shared_fs_io"
+    answer = reconsider(one_more.diagnosis, one_more.attempt, learned(ledger))
+    assert answer.label == "resource/shared_fs_io"
     later = interruption("98@1", at=NOW - 13 * DAY_S + 600, label="unknown/unknown", name="train")
-    ledger.record(replace(later, diagnosis=replace(learned, chain=learned.chain)), [])
-    assert [(each.label, each.seen) for each in patterns(ledger, NOW - 30 * DAY_S, NOW).hours] == [
-        ("unknown/unknown", 13)
-    ]
+    ledger.record(replace(later, diagnosis=answer), [])
+    assert [(each.label, each.seen) for each in learned(ledger).hours] == [("unknown/unknown", 13)]
 
 
-def test_lessons_serve_for_an_hour(ledger):
-    first = lessons(ledger, NOW)
-    assert lessons(ledger, NOW + FRESH_S - 1) is first
-    assert lessons(ledger, NOW + FRESH_S) is not first
+def test_nothing_is_known_until_it_was_learned(ledger):
+    for number in (1, 2, 3):
+        ledger.record(failed_on_a_gpu(number), [])
+
+    assert lessons(ledger) == Lessons()
+    keep(ledger, learned(ledger))
+    assert len(lessons(ledger).repeated) == 1
 
 
 @pytest.mark.parametrize("label", ["software/user_code", "scheduler/time_limit"])
 def test_the_jobs_own_doing_and_the_schedulers_make_no_pattern(ledger, label):
     for number in range(12):
         ledger.record(interruption(f"{number}@1", at=NOW - number * DAY_S, label=label), [])
-    found = patterns(ledger, NOW - 30 * DAY_S, NOW)
+    found = learned(ledger)
     assert (found.hours, found.followed) == ((), ())
