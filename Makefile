@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm compiler demo test unit pythons lint types contracts format docs wheel-test bench build clean
+.PHONY: help install slurm compiler tools demo test unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,7 +30,10 @@ compiler: ## install a C compiler where that is allowed, or say what to install:
 demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on this machine (root)
 	@$(BIN)/python -m tests.e2e.slurm.demo
 
-test: lint types contracts slurm compiler wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
+tools: $(READY) ## install PostgreSQL, promtool and a browser for the tests where that is harmless, or say what to install
+	@$(BIN)/python -m tests.tools
+
+test: lint types contracts slurm compiler tools wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
 	$(BIN)/pytest -n 2 --dist loadfile
 
 unit: $(READY) ## the tests that need no cluster

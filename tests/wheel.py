@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 ROOMS = ("wheeltapper", "wheeltapper_hooks", "wheeltapper_slurm", "wheeltapper_operator")
 SCRIPTS = ("hooks/prolog", "hooks/epilog", "hooks/healthcheck", "slurm/epilogslurmctld")
-DATA = ("hooks/wheeltapper_hooks/client.py", "slurm/conf")
+DATA = ("hooks/wheeltapper_hooks/client.py", "slurm/conf", "monitoring/rules.yaml", "monitoring/dashboard.json")
 
 PROBE = f"""
 import importlib, pathlib, sys
@@ -47,7 +47,16 @@ def main() -> None:
         run(prefix / "bin/pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=away)
         run(prefix / "bin/python", "-c", PROBE, cwd=away)
         version = run(prefix / "bin/wheeltapper", "--version", cwd=away).strip()
-        for command in (["agent"], ["slurm"], ["diagnose"], ["explain"], ["report"], ["config", "show"]):
+        for command in (
+            ["agent"],
+            ["slurm"],
+            ["diagnose"],
+            ["explain"],
+            ["report"],
+            ["ledger"],
+            ["simulate"],
+            ["config", "show"],
+        ):
             run(prefix / "bin/wheeltapper", *command, *([] if "show" in command else ["--help"]), cwd=away)
         share = prefix / "share/wheeltapper"
         for script in SCRIPTS:

@@ -185,4 +185,5 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         step=step(gathered),
         wants_requeue=wishes.wants_requeue(ended.comment),
         scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
+        gpus=sum({report.node: len(report.stay.gpus) for report in gathered.reports}.values()),
     )

@@ -10,8 +10,10 @@ from wheeltapper.config import Config
 from wheeltapper.diagnosis import drift
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.diagnosis.kept_off import kept_off
+from wheeltapper.diagnosis.lessons import reconsider
 from wheeltapper.diagnosis.model import Diagnosis
 from wheeltapper.labels import UNKNOWN
+from wheeltapper.ledger.learned import lessons
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
@@ -23,7 +25,7 @@ from wheeltapper_slurm.gather import Gathered
 
 def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
-    diagnosis = diagnosis_of(gathered, attempt, config)
+    diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger))
     probation = _probation(ledger, config, now)
     decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now, probation)
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from wheeltapper.attempt import Ending
-from wheeltapper.errors import SchedulerDown, SchedulerError
+from wheeltapper.errors import LedgerError, SchedulerDown, SchedulerError
 from wheeltapper.ledger.model import Outcome
 from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
@@ -100,7 +100,7 @@ class Rounds:
             done = await work
         except SchedulerDown:
             raise
-        except sqlite3.Error as error:
+        except (sqlite3.Error, LedgerError) as error:
             log.error("%s waits: the journal or the ledger cannot be written: %s", name, error)
         except Exception:
             # The boundary of this process: a bug that one job brings to light must not stop the others.
@@ -173,6 +173,8 @@ class Rounds:
                 return False
             how = Ending.UNKNOWN
         if how is Ending.COMPLETED or gathered.nothing_new():
+            if how is Ending.COMPLETED:
+                self._parts.ledger.record_run(gather.attempt(gathered, how, record, silent))
             log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)
         else:
             case = gather.attempt(gathered, how, record, silent)

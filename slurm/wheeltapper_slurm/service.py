@@ -12,9 +12,10 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from wheeltapper import wire
+from wheeltapper import metrics, wire
 from wheeltapper.config import Config
-from wheeltapper.errors import SchedulerError, WireError
+from wheeltapper.errors import LedgerError, SchedulerError, WireError
+from wheeltapper.ledger import learned
 from wheeltapper.ledger.store import Ledger
 from wheeltapper_slurm import checkup, domains
 from wheeltapper_slurm.arrivals import Arrivals
@@ -23,6 +24,7 @@ from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.metrics import families
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
 from wheeltapper_slurm.rounds import Rounds
@@ -35,6 +37,13 @@ PEERS = 256
 READ_TIMEOUT_S = 10.0
 """A peer that needs longer for one message is cut off."""
 
+FORGET_EVERY_S = 86_400.0
+FORGET_PAUSE_S = 1.0
+"""How often old records are dropped, and the pause between two parts of it."""
+
+LEARN_EVERY_S = 3600.0
+"""One interruption more changes no pattern by itself."""
+
 
 class Service:
     """The service for one cluster. *clock* gives Unix seconds.
@@ -46,26 +55,33 @@ class Service:
     def __init__(self, config: Config, client: SlurmClient, clock: Callable[[], float] = time.time) -> None:
         self._config = config
         self._client = client
+        self._clock = clock
         self._master = wire.read_key(config.controller.key_file)
-        self._ledger = Ledger(config.ledger.path)
+        self._ledger = Ledger.of(config)
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._peers = asyncio.Semaphore(PEERS)
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
         gate = Gate(client, self._ledger, config.policy)
         healths = Healths(config.agent.health_interval_s)
-        parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
-        self._inbox = Inbox(parts)
-        self._rounds = Rounds(parts)
+        self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
+        self._inbox = Inbox(self._parts)
+        self._rounds = Rounds(self._parts)
 
     async def run(self) -> None:
         """Serve until cancelled."""
         host, _, port = self._config.controller.address.rpartition(":")
         server = await asyncio.start_server(self._connected, host, int(port))
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
+        beside = [asyncio.create_task(each()) for each in (self._forget_for_ever, self._learn_for_ever)]
+        shown = await self._show_metrics()
         try:
             await self._inspect()
             await self._rounds.run()
         finally:
+            for task in beside:
+                task.cancel()
+            if shown is not None:
+                shown.close()
             # Not waited for: a peer that is slow must not keep us from stopping.
             server.close()
             self._journal.close()
@@ -80,13 +96,45 @@ class Service:
         except SchedulerError as error:
             log.warning("slurm.conf could not be looked at: %s", error)
 
+    async def _show_metrics(self) -> asyncio.AbstractServer | None:
+        section = self._config.metrics
+        if section.controller_port is None:
+            return None
+        try:
+            return await metrics.serve(section.address, section.controller_port, lambda: families(self._parts))
+        except OSError as error:
+            log.error("no metrics: %s", error)
+            return None
+
+    async def _forget_for_ever(self) -> None:
+        """Drop what is older than the configuration keeps, a little at a time: nodes wait meanwhile."""
+        keep_days = self._config.ledger.keep_days
+        while keep_days is not None:
+            try:
+                gone = self._ledger.forget(self._clock() - keep_days * 86_400)
+            except LedgerError as error:
+                log.error("old records could not be dropped: %s", error)
+                gone = 0
+            await asyncio.sleep(FORGET_PAUSE_S if gone else FORGET_EVERY_S)
+
+    async def _learn_for_ever(self) -> None:
+        """Learn from the record once an hour, in a thread: nodes are answered meanwhile."""
+        while True:
+            now = self._clock()
+            try:
+                read = learned.material(self._ledger, now - learned.MEMORY_S, now)
+                learned.keep(self._ledger, await asyncio.to_thread(learned.learn, read))
+            except LedgerError as error:
+                log.error("nothing new was learned from the record: %s", error)
+            await asyncio.sleep(LEARN_EVERY_S)
+
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with self._peers:
             try:
                 await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S)
             except WireError as error:
                 log.warning("refused: %s", error)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, LedgerError) as error:
                 log.error("a message could not be written down, and is not answered: %s", error)
             except asyncio.CancelledError:
                 # We stop, and the peer asks again. Up to Python 3.11 asyncio prints a traceback when it hears of it.

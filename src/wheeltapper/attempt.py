@@ -29,7 +29,8 @@ class Attempt:
     (``12_3`` for a task of an array, never the array's master id); times are seconds since the Unix epoch.
     ``nodes`` is in the scheduler's order, the batch host first where it is known. ``step`` is the last training step
     that its logs tell of; ``wants_requeue`` what the user has asked for, None when nothing; ``components`` are the ids
-    of the other parts of a job that consists of several, which acts must reach too.
+    of the other parts of a job that consists of several, which acts must reach too. ``gpus`` counts those of
+    all nodes, 0 where nobody said.
     """
 
     key: str
@@ -54,3 +55,4 @@ class Attempt:
     step: int | None = None
     wants_requeue: bool | None = None
     components: tuple[str, ...] = ()
+    gpus: int = 0

@@ -304,6 +304,28 @@ class LedgerSection(Section):
     path: Path = Field(
         Path("/var/lib/wheeltapper/ledger.db"), strict=False, description="The SQLite file; its folder is created."
     )
+    dsn: str | None = Field(
+        None,
+        description="A PostgreSQL connection string to use instead of the file. Keep its password in ~/.pgpass.",
+    )
+    keep_days: int | None = Field(
+        None, ge=30, description="Days after which a record is dropped. Absent: all is kept, for MTTF takes years."
+    )
+    checkpoint_s: int = Field(
+        3600,
+        gt=0,
+        description="How often jobs write checkpoints: what ran since the last one counts as lost in reports.",
+    )
+
+
+class MetricsSection(Section):
+    """Where Prometheus finds the agent's and the service's metrics. Without a port nothing listens."""
+
+    address: str = Field(
+        "127.0.0.1", description="The address to listen on. Another one shows the metrics to everybody who reaches it."
+    )
+    agent_port: int | None = Field(None, ge=1, le=65_535, description="The agent's port, on every node.")
+    controller_port: int | None = Field(None, ge=1, le=65_535, description="The controller service's port.")
 
 
 class SlurmSection(Section):
@@ -327,6 +349,7 @@ class Config(Section):
     policy: PolicySection = PolicySection()
     diagnosis: DiagnosisSection = DiagnosisSection()
     ledger: LedgerSection = LedgerSection()
+    metrics: MetricsSection = MetricsSection()
     slurm: SlurmSection = SlurmSection()
 
 

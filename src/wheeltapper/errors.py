@@ -3,6 +3,7 @@
 WheeltapperError
 ├── ConfigError      the configuration file is wrong; the message names file, key and value
 ├── CatalogueError   a signature file is wrong; the message names file and entry
+├── LedgerError      the record cannot be read or written: a full disk, a server that is away
 ├── WireError        a peer sent something that is not the protocol, or did not prove who it is
 └── SchedulerError   the scheduler refused or did not answer
     └── SchedulerDown    it did not answer: try again later, nothing was decided
@@ -21,6 +22,10 @@ class ConfigError(WheeltapperError):
 
 class CatalogueError(WheeltapperError):
     """A file of the catalogue is wrong."""
+
+
+class LedgerError(WheeltapperError):
+    """The record cannot be read or written; the same call may succeed later."""
 
 
 class WireError(WheeltapperError):

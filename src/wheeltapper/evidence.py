@@ -13,12 +13,16 @@ EXCERPT_CHARS = 400
 
 
 class Source(str, Enum):
-    """Where an observation comes from. A kernel line is proof; the same words in a job's log are hearsay."""
+    """Where an observation comes from. A kernel line is proof; the same words in a job's log are hearsay.
+
+    ``record`` is what the ledger has seen before: numbers, and no observation of this end.
+    """
 
     KERNEL = "kernel"
     JOB_LOG = "job_log"
     SCHEDULER = "scheduler"
     CHECK = "check"
+    RECORD = "record"
 
 
 class Role(str, Enum):

@@ -53,3 +53,8 @@ def label(text: str) -> Label:
 def family(of: Label) -> str:
     """The part before the slash."""
     return of.partition("/")[0]
+
+
+def is_fault(of: str) -> bool:
+    """True for an end that was neither the job's own doing nor the scheduler's: what a mean time to failure counts."""
+    return of.partition("/")[0] not in {"software", "scheduler"}

@@ -12,9 +12,14 @@ from tests.unit.make import BOOT, logged, xid79
 from tests.unit.slurm.fake import FakeSlurm, job, node
 from tests.unit.slurm.test_names import raw
 from wheeltapper import config
+from wheeltapper.diagnosis.lessons import Lessons
 from wheeltapper.errors import SchedulerDown
+from wheeltapper.evidence import Disposition
+from wheeltapper.ledger.learned import keep
 from wheeltapper.ledger.store import Ledger
+from wheeltapper.ledger.totals import totals
 from wheeltapper.policy.model import History
+from wheeltapper.statistics.repetition import Repeated
 from wheeltapper.verdict import State
 from wheeltapper.wire import Answer, Health, JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather
@@ -181,7 +186,7 @@ def test_exit_code_0_waits_until_slurm_says_how_it_ended(desk):
     assert [told.diagnosis.label for told in at.told()] == ["scheduler/time_limit"]
 
 
-def test_a_job_that_completed_leaves_no_record(desk):
+def test_a_job_that_completed_is_no_interruption_and_counts_as_a_run(desk):
     at = desk(cluster(state="COMPLETED", exit_code=0))
     at.ended(SLURM_JOB_EXIT_CODE2="0:0")
     at.reports()
@@ -189,6 +194,30 @@ def test_a_job_that_completed_leaves_no_record(desk):
 
     assert at.told() == []
     assert at.journal.attempts() == []
+    assert [each.runs for each in totals(at.ledger, 0.0, 1e12).exposures] == [1]
+
+
+def test_what_the_record_has_taught_leads_the_answer_and_drains_nothing(desk):
+    at = desk()
+    gpu = Repeated("n2", "0000:3b:00", 4, 3, 9, 1024, 1e-7)
+    keep(at.ledger, Lessons(repeated={(gpu.node, gpu.gpu): gpu}))
+    at.ended()
+    at.reports(
+        replace(
+            xid79(at=1000.0),
+            signature="nvidia.xid.31",
+            label="software/cuda_fault",
+            disposition=Disposition.NONE,
+            detail="",
+        )
+    )
+    at.round()
+
+    [told] = at.told()
+    assert (told.diagnosis.label, told.diagnosis.symptom) == ("hardware/gpu_xid", "software/cuda_fault")
+    assert "4 different jobs of 3 users" in told.diagnosis.sentence
+    assert (told.decision.quarantine, told.decision.job.exclude) == ((), ("n2",))
+    assert not [asked for asked in at.slurm.asked if asked[0] == "drain"]
 
 
 def test_a_silent_slurmctld_loses_nothing(desk):

@@ -8,6 +8,7 @@ import json
 import logging
 import signal
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -75,6 +76,7 @@ class Agent:
         self._cgroups = JobCgroups(host, self._markers.jobs, settings.contention)
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
+        self._answers: Counter[tuple[str, int]] = Counter()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
         self._teller = Teller(self.watch, self._controller)
@@ -98,6 +100,7 @@ class Agent:
             loop.add_signal_handler(number, self._stop.set)
         loop.add_signal_handler(signal.SIGHUP, self.reload)
         await self._server.start()
+        shown = await self._show_metrics()
         tasks = [asyncio.create_task(_keep_going(self.watch.runner.run_for_ever))]
         await self.watch.runner.first_round(FIRST_ROUND_S)
         self.watch.refresh()
@@ -117,6 +120,8 @@ class Agent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.stop()
+        if shown is not None:
+            shown.close()
         self.watch.close()
         self.store.close()
         self._alone.close()
@@ -153,7 +158,24 @@ class Agent:
         if verb == "drill":
             wait(drill.SEEN_S + drill.ASK_S)
             return 0, codec.dumps(await drill.play(environment.get("KIND", ""), self.watch, self._controller))
-        return await self._hooks.answer(verb, environment, wait)
+        code, sentence = await self._hooks.answer(verb, environment, wait)
+        self._answers[verb, code] += 1
+        return code, sentence
+
+    async def _show_metrics(self) -> asyncio.AbstractServer | None:
+        section = self.config.metrics
+        if section.agent_port is None:
+            return None
+        from wheeltapper import metrics  # noqa: PLC0415 - 10 MB that an agent without metrics need not hold
+        from wheeltapper_hooks.agent.metrics import families  # noqa: PLC0415 - likewise
+
+        try:
+            return await metrics.serve(
+                section.address, section.agent_port, lambda: families(self.status(), self._answers)
+            )
+        except OSError as error:
+            log.error("No metrics: %s.", error)
+            return None
 
     def status(self) -> dict[str, object]:
         """Return how the agent is, as plain JSON values."""

@@ -12,7 +12,9 @@ from wheeltapper.cli import diagnose
 from wheeltapper.cli.catalogue import app as catalogue
 from wheeltapper.cli.config import app as config
 from wheeltapper.cli.explain import explain
+from wheeltapper.cli.ledger import app as ledger
 from wheeltapper.cli.report import report
+from wheeltapper.cli.simulate import simulate
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -52,6 +54,7 @@ app = typer.Typer(
 )
 app.add_typer(catalogue, name="catalogue")
 app.add_typer(config, name="config")
+app.add_typer(ledger, name="ledger")
 
 
 @app.command(
@@ -66,6 +69,7 @@ def _diagnose(context: typer.Context) -> None:
 
 app.command()(explain)
 app.command()(report)
+app.command()(simulate)
 
 
 def _version(asked: bool) -> None:  # noqa: FBT001 - typer's callback

@@ -26,7 +26,7 @@ def explain(
     from wheeltapper.ledger.story import story
 
     with told("explain"):
-        ledger = Ledger(configuration.load(config).ledger.path, read_only=True)
+        ledger = Ledger.of(configuration.load(config), read_only=True)
         attempts = [(each, ledger.acts(attempt=each.attempt.key)) for each in ledger.interruptions(job=job)]
         ledger.close()
     if as_json:

@@ -74,3 +74,13 @@ class Quarantine:
     disposition: Disposition = Disposition.NONE
     boot_id: str = ""
     first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """A change of a node: ``state`` is ``out``, ``back`` or ``probation``, ``at`` in Unix seconds."""
+
+    node: str
+    state: str
+    at: float
+    reason: str = ""

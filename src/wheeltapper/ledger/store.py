@@ -1,151 +1,109 @@
-"""The ledger in SQLite: one writer, every method one transaction."""
+"""The ledger: one writer, every method that writes is one transaction."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from wheeltapper import codec
-from wheeltapper.errors import WheeltapperError
-from wheeltapper.ledger.model import Act, Interruption, Outcome, Quarantine
+from wheeltapper.attempt import Attempt
+from wheeltapper.config import Config, LedgerSection
+from wheeltapper.errors import LedgerError
+from wheeltapper.ledger import rows, schema, sums, writing
+from wheeltapper.ledger.database import Database, PostgreSQL, SQLite
+from wheeltapper.ledger.model import Act, Interruption, NodeState, Outcome, Quarantine
+from wheeltapper.ledger.upgrade import upgrade
 from wheeltapper.policy.model import History, Payer
 
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE interruption (
-        attempt TEXT PRIMARY KEY, job TEXT NOT NULL, label TEXT NOT NULL, requeue TEXT NOT NULL,
-        decided_at REAL NOT NULL, body TEXT NOT NULL
-    );
-    CREATE INDEX interruption_job ON interruption (job);
-    CREATE INDEX interruption_decided_at ON interruption (decided_at);
-    CREATE TABLE act (
-        id INTEGER PRIMARY KEY, attempt TEXT NOT NULL REFERENCES interruption, kind TEXT NOT NULL,
-        target TEXT NOT NULL, value TEXT NOT NULL, outcome TEXT NOT NULL, note TEXT NOT NULL
-    );
-    CREATE INDEX act_outcome ON act (outcome);
-    CREATE INDEX act_attempt ON act (attempt);
-    CREATE TABLE quarantine (
-        id INTEGER PRIMARY KEY, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL
-    );
-    CREATE INDEX quarantine_node ON quarantine (node, at);
-    """,
-)
-"""Each entry takes the file one version further; ``PRAGMA user_version`` says which is the next."""
+PAGE = 500
+"""Records read at a time: below a megabyte."""
 
 
 class Ledger:
-    """The record of interruptions, diagnoses, decisions and outcomes in the file at *path*.
+    """The record of interruptions, diagnoses, decisions and outcomes in the file at *path*, or in *database*.
+
+    What is recorded, and what is asked of one job, attempt or node, belongs to *cluster*. *settings* says how often
+    jobs write checkpoints.
 
     Raises:
-        WheeltapperError: the file cannot be opened, or a newer version of this program wrote it.
+        LedgerError: the database cannot be opened, or a newer version of this program wrote it.
     """
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        cluster: str = "cluster",
+        database: Database | None = None,
+        settings: LedgerSection | None = None,
+    ) -> None:
+        database = database or SQLite(path, read_only=read_only)
+        self.database = database
+        self.cluster = cluster
+        self.checkpoint_s = (settings or LedgerSection()).checkpoint_s
         try:
-            if read_only:
-                self._db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._db = sqlite3.connect(path, isolation_level=None)
-        except (sqlite3.Error, OSError) as error:
-            raise WheeltapperError(f"the ledger {path} cannot be opened: {error}") from error
-        try:
-            self._prepare(path, read_only=read_only)
-        except sqlite3.Error as error:
-            self._db.close()
-            raise WheeltapperError(f"the ledger {path} cannot be opened: {error}") from error
-        except WheeltapperError:
-            self._db.close()
+            _require_current(database) if read_only else upgrade(database, cluster, self.checkpoint_s)
+        except LedgerError:
+            database.close()
             raise
+
+    @classmethod
+    def of(cls, config: Config, *, read_only: bool = False) -> Ledger:
+        """Open the ledger that *config* names."""
+        section = config.ledger
+        database = PostgreSQL(section.dsn, read_only=read_only) if section.dsn else None
+        return cls(section.path, read_only=read_only, cluster=config.cluster, database=database, settings=section)
 
     def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
-
-    def _prepare(self, path: Path, *, read_only: bool) -> None:
-        self._db.execute("PRAGMA busy_timeout = 5000")
-        version: int = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise WheeltapperError(f"the ledger {path} was written by a newer version of wheeltapper")
-        if read_only and version < len(MIGRATIONS):
-            raise WheeltapperError(
-                f"the ledger {path} is of an older version; the controller service brings it up to date"
-            )
-        if not read_only:
-            self._db.execute("PRAGMA journal_mode = WAL")
-        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-            self._db.executescript(f"BEGIN; {script}; PRAGMA user_version = {number}; COMMIT;")
+        """Let go of the database."""
+        self.database.close()
 
     def record(self, interruption: Interruption, acts: Iterable[Act]) -> bool:
         """Record *interruption* and its *acts* together; False, and no change, when its attempt is there already."""
-        requeue = interruption.decision.job.payer.value if interruption.decision.job.requeue else ""
-        with self._transaction() as db:
-            done = db.execute(
-                "INSERT OR IGNORE INTO interruption VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    interruption.attempt.key,
-                    interruption.attempt.job,
-                    interruption.diagnosis.label,
-                    requeue,
-                    interruption.decided_at,
-                    codec.dumps(interruption),
-                ),
-            )
-            if not done.rowcount:
+        with self.database.transaction():
+            if not writing.write(self.database, self.cluster, [interruption], writing.OURS, self.checkpoint_s):
                 return False
-            db.executemany(
-                "INSERT INTO act (attempt, kind, target, value, outcome, note) VALUES (?, ?, ?, ?, ?, ?)",
-                [(interruption.attempt.key, a.kind, a.target, a.value, a.outcome.value, a.note) for a in acts],
-            )
+            writing.write_acts(self.database, self.cluster, interruption.attempt.key, acts)
         return True
 
     def amend(self, interruption: Interruption, acts: Iterable[Act]) -> None:
         """Put *interruption* in the place of what is recorded of its attempt, and add *acts* to those there."""
-        requeue = interruption.decision.job.payer.value if interruption.decision.job.requeue else ""
-        key = interruption.attempt.key
-        with self._transaction() as db:
-            db.execute(
-                "UPDATE interruption SET label = ?, requeue = ?, body = ? WHERE attempt = ?",
-                (interruption.diagnosis.label, requeue, codec.dumps(interruption), key),
-            )
-            db.executemany(
-                "INSERT INTO act (attempt, kind, target, value, outcome, note) VALUES (?, ?, ?, ?, ?, ?)",
-                [(key, a.kind, a.target, a.value, a.outcome.value, a.note) for a in acts],
-            )
+        with self.database.transaction():
+            writing.take_back(self.database, self.cluster, interruption.attempt.key)
+            writing.write(self.database, self.cluster, [interruption], writing.OURS, self.checkpoint_s)
+            writing.write_acts(self.database, self.cluster, interruption.attempt.key, acts)
+
+    def record_run(self, attempt: Attempt) -> None:
+        """Record an attempt that nothing interrupted."""
+        with self.database.transaction():
+            writing.write_runs(self.database, self.cluster, [attempt])
 
     def known(self, attempt: str) -> bool:
         """True when the attempt with this key has been decided."""
-        return self._db.execute("SELECT 1 FROM interruption WHERE attempt = ?", (attempt,)).fetchone() is not None
+        key = rows.identity(self.cluster, attempt)
+        return bool(self.database.rows("SELECT 1 FROM interruption WHERE id = :id", {"id": key}))
 
     def acts(self, *, attempt: str | None = None, outcome: Outcome | None = None) -> list[Act]:
         """Return acts in the order in which they are to be done, of one *attempt* or with one *outcome*."""
-        rows = self._db.execute(
-            "SELECT kind, target, value, outcome, note, id, attempt FROM act"
-            " WHERE (:attempt IS NULL OR attempt = :attempt) AND (:outcome IS NULL OR outcome = :outcome) ORDER BY id",
-            {"attempt": attempt, "outcome": outcome.value if outcome else None},
+        found = self.database.rows(
+            "SELECT kind, target, value, outcome, note, id, attempt FROM act WHERE cluster = :cluster"
+            " AND (:attempt IS NULL OR attempt = :attempt) AND (:outcome IS NULL OR outcome = :outcome) ORDER BY id",
+            {"cluster": self.cluster, "attempt": attempt, "outcome": outcome.value if outcome else None},
         )
         return [
             Act(kind, target, value, Outcome(out), note, number, key)
-            for kind, target, value, out, note, number, key in rows
+            for kind, target, value, out, note, number, key in found
         ]
 
     def settle(self, act: Act, outcome: Outcome, note: str = "") -> Act:
         """Write down what became of *act* and return it so."""
-        with self._transaction() as db:
-            db.execute("UPDATE act SET outcome = ?, note = ? WHERE id = ?", (outcome.value, note, act.id))
+        with self.database.transaction():
+            self.database.run(
+                "UPDATE act SET outcome = :outcome, note = :note WHERE id = :id",
+                {"outcome": outcome.value, "note": note, "id": act.id},
+            )
         return replace(act, outcome=outcome, note=note)
 
     def history(self, job: str, but: str = "") -> History:
@@ -153,13 +111,14 @@ class Ledger:
 
         *but* is the key of an attempt that is left out.
         """
-        rows = self._db.execute(
-            "SELECT requeue, count(*) FROM interruption AS i WHERE job = ? AND attempt != ? AND EXISTS"
-            " (SELECT 1 FROM act WHERE act.attempt = i.attempt AND kind = 'requeue' AND outcome IN ('planned', 'done'))"
-            " GROUP BY requeue",
-            (job, but),
+        found = self.database.rows(
+            "SELECT requeue, count(*) FROM interruption AS i WHERE cluster = :cluster AND job = :job"
+            " AND attempt <> :but AND EXISTS"
+            " (SELECT 1 FROM act WHERE act.cluster = i.cluster AND act.attempt = i.attempt"
+            " AND kind = 'requeue' AND outcome IN ('planned', 'done')) GROUP BY requeue",
+            {"cluster": self.cluster, "job": job, "but": but},
         )
-        count = dict(rows.fetchall())
+        count: dict[str, int] = {requeue: number for requeue, number in found}  # noqa: C416 - says what the pair is
         return History(
             user=count.get(Payer.USER.value, 0),
             infrastructure=count.get(Payer.INFRASTRUCTURE.value, 0),
@@ -172,32 +131,97 @@ class Ledger:
         )
 
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:
-        """Yield interruptions, oldest first: of one *job*, or all that were decided since *since* (Unix seconds)."""
-        rows = self._db.execute(
-            "SELECT body FROM interruption WHERE (:job IS NULL OR job = :job) AND decided_at >= :since"
-            " ORDER BY decided_at, attempt",
-            {"job": job, "since": since},
-        )
-        for (body,) in rows:
-            yield codec.loads(Interruption, body)
+        """Yield interruptions, oldest first: of this cluster's *job*, or all that were decided since *since*.
+
+        *since* is in Unix seconds. With several clusters in one ledger, all of them speak where no job is named.
+        """
+        at, last = since, ""
+        while page := self.database.rows(
+            "SELECT i.decided_at, i.id, body.body FROM interruption AS i JOIN body ON body.id = i.id"
+            " WHERE (i.decided_at > :at OR (i.decided_at = :at AND i.id > :last))"
+            + (" AND i.cluster = :cluster AND i.job = :job" if job is not None else "")
+            + f" ORDER BY i.decided_at, i.id LIMIT {PAGE}",
+            {"at": at, "last": last, "cluster": self.cluster, "job": job},
+        ):
+            for _, _, body in page:
+                yield codec.loads(Interruption, body)
+            at, last = page[-1][:2]
 
     def of_attempt(self, attempt: str) -> list[Interruption]:
         """Return the interruption with this attempt's key, or nothing."""
-        rows = self._db.execute("SELECT body FROM interruption WHERE attempt = ?", (attempt,))
-        return [codec.loads(Interruption, body) for (body,) in rows]
+        key = rows.identity(self.cluster, attempt)
+        found = self.database.rows("SELECT body FROM body WHERE id = :id", {"id": key})
+        return [codec.loads(Interruption, body) for (body,) in found]
 
     def record_quarantine(self, quarantine: Quarantine) -> None:
-        """Record that a node was taken out, or would have been."""
-        with self._transaction() as db:
-            db.execute(
-                "INSERT INTO quarantine (node, at, body) VALUES (?, ?, ?)",
-                (quarantine.node, quarantine.at, codec.dumps(quarantine)),
-            )
+        """Record that a node was taken out, would have been, or came back; what was done changes its state, too."""
+        with self.database.transaction():
+            writing.write_quarantine(self.database, self.cluster, quarantine)
+            if quarantine.outcome is Outcome.DONE and quarantine.first:
+                self._write_state(NodeState(quarantine.node, "out", quarantine.at, quarantine.reason))
+            elif quarantine.outcome in {Outcome.RELEASED, Outcome.UNDONE}:
+                self._write_state(NodeState(quarantine.node, "back", quarantine.at, quarantine.note))
 
     def quarantines(self, *, node: str | None = None, since: float = 0.0) -> list[Quarantine]:
-        """Return quarantines, oldest first: of one *node*, or all since *since* (Unix seconds)."""
-        rows = self._db.execute(
-            "SELECT body FROM quarantine WHERE (:node IS NULL OR node = :node) AND at >= :since ORDER BY at, id",
-            {"node": node, "since": since},
+        """Return quarantines, oldest first: of this cluster's *node*, or all since *since* (Unix seconds)."""
+        found = self.database.rows(
+            "SELECT body FROM quarantine WHERE (:node IS NULL OR (cluster = :cluster AND node = :node))"
+            " AND at >= :since ORDER BY at, id",
+            {"node": node, "cluster": self.cluster, "since": since},
         )
-        return [codec.loads(Quarantine, body) for (body,) in rows]
+        return [codec.loads(Quarantine, body) for (body,) in found]
+
+    def record_node_state(self, state: NodeState) -> None:
+        """Record that a node's state has changed; the same change is written once."""
+        with self.database.transaction():
+            self._write_state(state)
+
+    def _write_state(self, state: NodeState) -> None:
+        values = {
+            "cluster": self.cluster,
+            "node": state.node,
+            "at": state.at,
+            "state": state.state,
+            "reason": state.reason,
+        }
+        self.database.run(rows.insert("node_state", values), values)
+
+    def node_states(self, *, node: str | None = None) -> list[NodeState]:
+        """Return the changes of this cluster's nodes, or of one *node*, oldest first."""
+        found = self.database.rows(
+            "SELECT node, state, at, reason FROM node_state WHERE cluster = :cluster"
+            " AND (:node IS NULL OR node = :node) ORDER BY at, node, state",
+            {"cluster": self.cluster, "node": node},
+        )
+        return [NodeState(*each) for each in found]
+
+    def forget(self, before: float, most: int = PAGE) -> int:
+        """Drop up to *most* interruptions that were decided before *before* (Unix seconds) and return how many went.
+
+        *before* is moved back to the start of its month of sums. With the last interruptions go the runs, sums,
+        quarantines and node states of that time.
+        """
+        before = sums.start_of_month(before)
+        old = self.database.rows(
+            "SELECT id, cluster, attempt FROM interruption WHERE decided_at < :before"
+            " ORDER BY decided_at, id LIMIT :most",
+            {"before": before, "most": most},
+        )
+        values = [{"id": key, "cluster": cluster, "attempt": attempt} for key, cluster, attempt in old]
+        with self.database.transaction():
+            if values:
+                self.database.run_many("DELETE FROM act WHERE cluster = :cluster AND attempt = :attempt", values)
+            for table in ("body", "suspect", "finding", "interruption") if values else ():
+                self.database.run_many(f"DELETE FROM {table} WHERE id = :id", values)
+            if len(old) < most:
+                sums.forget(self.database, before)
+                for table, column in (("run", "ended_at"), ("quarantine", "at"), ("node_state", "at")):
+                    self.database.run(f"DELETE FROM {table} WHERE {column} < :before", {"before": before})
+        return len(old)
+
+
+def _require_current(database: Database) -> None:
+    if schema.is_behind(database):
+        raise LedgerError(
+            f"the ledger {database.name} is of an older version; the controller service brings it up to date"
+        )

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from tests.e2e.slurm import scenes
 from tests.e2e.slurm.cluster import Cluster, ClusterError
+from tests.e2e.slurm.planted import Plan
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -27,6 +28,10 @@ CONFIG = {
     },
     "controller": {"gather_deadline_s": 15.0},
 }
+
+
+PLAN = Plan()
+"""What the scenes have planted, for the last one to compare with the report."""
 
 
 def tell(text: str) -> None:
@@ -63,9 +68,11 @@ def broken_gpu(cluster: Cluster, code: int, name: str, want: str, to_do: str) ->
     scenes.in_step(cluster, job)
     bad = scenes.nodes_of(cluster, job)[1]
     tell(f"Job {job} trains on {cluster.job(job)['NodeList']}. Now the kernel of {bad} says: {name}.")
+    planted = time.time()
     cluster.node(bad).xid(code)
     comment = label(cluster, job, want)
     states, reason = cluster.node_state(bad)
+    PLAN.add(job, want.partition(" ")[0], planted, time.time(), taken_out=bad)
     check(
         want in comment,
         f"the job's AdminComment says {want}, though its log's loudest line is an NCCL watchdog timeout",
@@ -89,10 +96,12 @@ def repair(cluster: Cluster, bad: str) -> None:
 
 def out_of_memory(cluster: Cluster) -> None:
     """Scene c: the user's own fault."""
+    planted = time.time()
     job = scenes.out_of_memory(cluster)
     tell(f"Job {job} asks for more GPU memory than there is.")
     comment = label(cluster, job, "software/oom")
     cluster.wait_job(job, "FAILED")
+    PLAN.add(job, "software/oom", planted, time.time())
     show(comment)
     check(
         f"slurm-{job}.out:" in comment, "AdminComment (in sacct, as the job has ended) says software/oom and the line"
@@ -107,9 +116,11 @@ def link_flap(cluster: Cluster) -> None:
     scenes.in_step(cluster, job)
     bad = scenes.nodes_of(cluster, job)[1]
     tell(f"Job {job} trains; the InfiniBand link of {bad} goes down and comes back.")
+    planted = time.time()
     cluster.node(bad).kmsg("mlx5_core 0000:1a:00.0 ib0: Link down")
     cluster.node(bad).kmsg("mlx5_core 0000:1a:00.0 ib0: Link up")
     comment = label(cluster, job, "network/link_down")
+    PLAN.add(job, "network/link_down", planted, time.time())
     ended = time.monotonic()
     show(comment)
     cluster.wait_job(job, "RUNNING", 60.0)
@@ -122,9 +133,11 @@ def kept_off(cluster: Cluster) -> None:
     """Scene e: a job is sent to a node whose verdict is fail."""
     bad = "node1"
     tell(f"On the idle {bad} a GPU falls off the bus. Before anybody looks, a job is sent there.")
+    planted = time.time()
     cluster.node(bad).xid(79)
     job = scenes.train(cluster, nodes=1)
     cluster.wait_job(job, "COMPLETED", 60.0)
+    PLAN.add(job, "hardware/gpu_xid", planted, time.time(), taken_out=bad)
     ran = cluster.job(job)
     check(ran["NodeList"] != bad, f"the prolog kept it off {bad}; it was not left held, and ran on {ran['NodeList']}")
     check(ran["Restarts"] == "1", "Slurm had requeued it once")
@@ -146,6 +159,8 @@ def ending(cluster: Cluster) -> None:
     show(cluster.wheeltapper("explain", job).stdout)
     tell("wheeltapper report")
     show(cluster.wheeltapper("report").stdout)
+    differences = PLAN.differences(cluster)
+    check(not differences, "; ".join(differences) or "the report shows the kinds, counts and times that were planted")
 
 
 SCENES: tuple[tuple[str, Callable[[Cluster], None]], ...] = (

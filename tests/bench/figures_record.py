@@ -1,0 +1,101 @@
+"""How fast and in how little memory ``wheeltapper report`` sums up a million interruptions in SQLite."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from tests.bench.harness import Figure, compared, in_turn
+from tests.unit.make import attempt, diagnosis, logged, xid79
+from wheeltapper.config import Mode
+from wheeltapper.ledger import writing
+from wheeltapper.ledger.model import Interruption
+from wheeltapper.ledger.store import Ledger
+from wheeltapper.policy.model import Decision, JobAction, Payer
+
+INTERRUPTIONS = 1_000_000
+NODES = 4_000
+DAYS = 700
+BARE = "python importing pydantic"
+
+_KINDS = (
+    *("hardware/gpu_xid", "hardware/ecc_uncorrectable", "hardware/node_down", "network/link_down"),
+    *("network/nccl_timeout", "resource/host_oom", "software/oom", "software/user_code", "scheduler/time_limit"),
+    "unknown/unknown",
+)
+
+
+def figures(runs: int) -> Iterator[Figure]:
+    """Yield the time and the peak of the resident memory of one report over everything."""
+    folder = Path(tempfile.mkdtemp(prefix="wheeltapper-bench-"))
+    try:
+        path = folder / "ledger.db"
+        fill(path, INTERRUPTIONS)
+        config = folder / "wheeltapper.toml"
+        config.write_text(f'[ledger]\npath = "{path}"\n')
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
+        report = [sys.executable, "-m", "wheeltapper.cli.main", "report", "--days", str(DAYS + 10), "--json"]
+        command = [*report, "--config", str(config)]
+        bare = [sys.executable, "-c", "import pydantic; pydantic.BaseModel"]
+        samples = in_turn(
+            {"report": partial(_run, command, environment, 0), BARE: partial(_run, bare, environment, 0)},
+            max(5, runs // 20),
+            "report_1m_s",
+        )
+        yield compared("report_1m_s", samples["report"], "s", BARE, samples[BARE], 0.5)
+        peak, least = _run(command, environment, 1), _run(bare, environment, 1)
+        yield Figure("report_1m_rss_mb", peak, "MB", BARE, least, round(peak / least, 4), 1)
+    finally:
+        shutil.rmtree(folder)
+
+
+def fill(path: Path, count: int) -> None:
+    """Write a ledger of *count* made-up interruptions, from a fixed seed, through the code that records them."""
+    chance = random.Random(23)
+    ledger = Ledger(path)
+    now = time.time()
+    ledger.database.run("PRAGMA synchronous = OFF")  # a benchmark's file may be lost with the machine
+    for begin in range(0, count, 10_000):
+        page = [_made_up(chance, number, now) for number in range(begin, min(count, begin + 10_000))]
+        with ledger.database.transaction():
+            writing.write(ledger.database, ledger.cluster, page, writing.OURS, 3600)
+    ledger.database.run("PRAGMA wal_checkpoint(TRUNCATE)")
+    ledger.close()
+
+
+def _made_up(chance: random.Random, number: int, now: float) -> Interruption:
+    kind = chance.choices(_KINDS, weights=range(len(_KINDS), 0, -1))[0]
+    node = f"node{int(chance.paretovariate(1.0)) % NODES:04}"
+    finding = xid79(node) if kind.startswith("hardware") else logged("network/link_down")
+    end = now - (1 - number / INTERRUPTIONS) * DAYS * 86_400
+    size = 2 ** chance.randrange(6)
+    tried = attempt(
+        key=f"{number:07}@{int(end)}",
+        job=str(number),
+        start=end - chance.expovariate(1 / 36_000),
+        end=end,
+        gpus=8 * size,
+    )
+    tried = replace(tried, nodes=(node, *(f"node{each:04}" for each in range(size - 1))), partition=f"p{size % 3}")
+    action = JobAction(kind < "s", "because", payer=Payer.INFRASTRUCTURE if kind < "s" else Payer.NOBODY)
+    said = replace(diagnosis(kind, finding, nodes=(node,)), detail="")
+    return Interruption(tried, said, Decision(action), Mode.FULL, end)
+
+
+def _run(command: list[str], environment: dict[str, str], what: int) -> float:
+    began = time.perf_counter()
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}")
+    return (time.perf_counter() - began, used.ru_maxrss / 1000)[what]

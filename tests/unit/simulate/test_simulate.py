@@ -1,0 +1,182 @@
+"""The replay: what it adds up, what it may know, and that it is the policy's own functions that decide."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from wheeltapper.config import BudgetSection, PolicySection
+from wheeltapper.errors import WheeltapperError
+from wheeltapper.evidence import Disposition, Source
+from wheeltapper.simulate import policy as handed
+from wheeltapper.simulate.compare import compare, expected
+from wheeltapper.simulate.model import STRATEGIES, Placing, Settings, Strategy
+from wheeltapper.simulate.place import Cluster
+from wheeltapper.simulate.run import replay
+from wheeltapper.simulate.trace import DAY_S, Cause, Ends, Fault, Trace, load
+
+XID = Cause("hardware/gpu_xid", Source.KERNEL, Disposition.REBOOT, Ends.AT_ONCE)
+DOWN = Cause("hardware/node_down", Source.SCHEDULER, Disposition.NONE, Ends.NODE_DOWN)
+NODES = tuple(f"n{number:02}" for number in range(20))
+OURS = STRATEGIES[0]
+POLICY = PolicySection()
+
+
+def trace(*faults, nodes=NODES, days=10.0):
+    return Trace(nodes, tuple(sorted(faults, key=lambda each: each.start)), days * DAY_S)
+
+
+def random_trace(seed, faults=60, days=60.0):
+    chance = random.Random(seed)
+    made = []
+    for _ in range(faults):
+        start = chance.uniform(0, days * DAY_S * 0.95)
+        end = min(days * DAY_S, start + chance.uniform(0, 3 * DAY_S))
+        made.append(Fault(chance.choice(NODES), start, end, chance.choice((XID, DOWN))))
+    return trace(*made, days=days)
+
+
+def test_one_fault_costs_what_can_be_worked_out_by_hand():
+    """A job on all nodes but one: two hours and 40 minutes of work after the start, then the GPU dies."""
+    fault = Fault("n00", 300 + 9600.0, DAY_S, XID)
+    everybody = trace(*(replace(fault, node=node) for node in NODES[:1]), days=1.0)
+
+    found = replay(everybody, Strategy("x", Placing.ANY, decides=True), Settings(19), POLICY, seed=_with_n00(everybody))
+
+    assert (found.interruptions, found.lost, found.noticing, found.restarting) == (1, 2400.0, 60.0, 600.0)
+    assert found.productive == DAY_S - 2400 - 60 - 600
+    assert found.quarantined == 1
+    assert found.lost_by_label == {"hardware/gpu_xid": 2400.0}
+
+
+def _with_n00(of):
+    """A seed in whose order the first node is used."""
+    fit = set(NODES)
+    return next(
+        seed for seed in range(99) if "n00" in (Cluster(of, seed).choose(fit, Placing.ANY, Settings(19), 0.0) or ())
+    )
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda each: each.name)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_parts_of_the_time_sum_to_the_whole(strategy, seed):
+    found = replay(random_trace(seed), strategy, Settings(14, write_s=120.0), POLICY, seed)
+
+    parts = found.productive + found.lost + found.writing + found.noticing + found.restarting + found.waiting
+    assert parts == pytest.approx(found.span)
+    assert sum(found.lost_by_label.values()) == pytest.approx(found.lost, abs=1e-3)
+    assert 0 < found.ettr < 1
+
+
+def test_the_same_seed_gives_the_same_outcome():
+    runs = [replay(random_trace(1), OURS, Settings(14), POLICY, 5) for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("placing", [Placing.ANY, Placing.CAREFUL, Placing.LAST_FAILED_LAST])
+def test_nothing_is_learned_from_the_future(placing):
+    """Everything after a moment is replaced: what was chosen up to then stays the same."""
+    for seed in range(20):
+        told = random_trace(seed)
+        now = 30 * DAY_S
+        other = random_trace(seed + 1000)
+        past = [replace(each, end=now + DAY_S) if each.end > now else each for each in told.faults if each.start < now]
+        changed = trace(*past, *(each for each in other.faults if each.start >= now), days=60.0)
+        fit = set(NODES) - set(Cluster(told, seed).unfit(now))
+
+        assert set(NODES) - set(Cluster(changed, seed).unfit(now)) == fit
+        chosen = [Cluster(each, seed).choose(fit, placing, Settings(12), now) for each in (told, changed)]
+        assert chosen[0] == chosen[1]
+
+
+def test_the_clairvoyant_does_look_ahead():
+    soon = trace(Fault("n00", 100.0, 200.0, XID))
+    assert "n00" not in (Cluster(soon, 1).choose(set(NODES), Placing.CLAIRVOYANT, Settings(19), 0.0) or ())
+
+
+def test_a_careful_job_avoids_nodes_on_probation_and_repeat_offenders_while_there_are_others():
+    faults = [Fault("n00", 1 * DAY_S, 2 * DAY_S, XID), Fault("n01", 1.0, 2.0, XID), Fault("n01", 3.0, 4.0, XID)]
+    cluster = Cluster(trace(*faults), 3)
+    settings = Settings(18)
+
+    soon = cluster.choose(set(NODES), Placing.CAREFUL, settings, 2.5 * DAY_S)
+    late = cluster.choose(set(NODES), Placing.CAREFUL, settings, 9 * DAY_S)
+    all_of_them = cluster.choose(set(NODES), Placing.CAREFUL, Settings(20), 2.5 * DAY_S)
+
+    assert set(NODES) - soon == {"n00", "n01"}
+    assert "n01" not in late
+    assert all_of_them == set(NODES)
+
+
+def test_it_is_the_policy_that_decides(monkeypatch):
+    asked = []
+
+    def decide(diagnosis, attempt, history, policy, now):
+        asked.append((diagnosis.label, history.infrastructure))
+        return real(diagnosis, attempt, history, policy, now)
+
+    real = handed.decide
+    monkeypatch.setattr(handed, "decide", decide)
+    found = replay(random_trace(2), OURS, Settings(16), POLICY, 1)
+
+    assert len(asked) == found.interruptions > 0
+    assert max(paid for _, paid in asked) <= POLICY.infrastructure_retry_budget
+
+
+def test_a_small_retry_budget_makes_people_wait_and_a_small_budget_of_nodes_blocks():
+    plenty = replay(random_trace(3), OURS, Settings(16), POLICY, 1)
+    few = replay(random_trace(3), OURS, Settings(16), PolicySection(infrastructure_retry_budget=1), 1)
+    one = replay(random_trace(3), OURS, Settings(16), PolicySection(budget=BudgetSection(max_nodes=1)), 1)
+
+    assert few.stopped_for_a_person > plenty.stopped_for_a_person
+    assert few.waiting > plenty.waiting
+    assert one.blocked > 0
+    assert one.most_out == 1
+
+
+def test_too_few_fit_nodes_is_waiting():
+    faults = [Fault(node, 0.0, DAY_S, XID) for node in NODES[:10]]
+    found = replay(trace(*faults, days=3.0), OURS, Settings(15), POLICY, 1)
+    assert found.waiting + found.noticing == DAY_S
+
+
+def test_what_people_did_can_be_left_out():
+    made = trace(*(Fault(node, DAY_S, 2 * DAY_S, DOWN, by_people=True) for node in NODES[:3]))
+    assert replay(made, OURS, Settings(20), POLICY, 1).interruptions > 0
+    assert replay(made, OURS, Settings(20, people_end_jobs=False), POLICY, 1).interruptions == 0
+
+
+def test_a_comparison_holds_every_strategy_at_every_cost_and_the_closed_form():
+    found = compare(random_trace(4), Settings(14), POLICY, range(2), (0.0, 300.0))
+
+    assert [line.strategy for line in found.lines] == [each.name for each in STRATEGIES] * 2
+    assert found.lines[0].ettr > found.lines[len(STRATEGIES)].ettr, "a checkpoint that takes time costs time"
+    assert found.closed_form[0.0] == expected(random_trace(4), Settings(14)) > found.closed_form[300.0]
+    best = max(found.lines[: len(STRATEGIES)], key=lambda line: line.ettr)
+    assert best.strategy == "clairvoyant placement"
+
+
+def test_a_trace_file_is_read_and_a_wrong_one_is_named(tmp_path):
+    path = tmp_path / "trace.json"
+    kind = {"Level": "Hardware Failure", "Class": "GPU", "Desc": "GPU DBE(Double Bit ECC) > Threshold"}
+    path.write_text(
+        json.dumps(
+            [
+                {"node_id": "a", "event_time": 1.0, "event_type": "fault_start", "fault_type": kind},
+                {"node_id": "a", "event_time": 1.5, "event_type": "fault_end", "fault_type": kind},
+            ]
+        )
+    )
+
+    found = load(path, 3)
+
+    assert found.nodes == ("a", "healthy0000", "healthy0001")
+    assert [(each.start, each.end, each.cause.label) for each in found.faults] == [
+        (DAY_S, 1.5 * DAY_S, "hardware/ecc_uncorrectable")
+    ]
+    path.write_text('[{"node_id": "a"}]')
+    with pytest.raises(WheeltapperError, match=r"trace\.json is no trace of faults"):
+        load(path, 3)
