@@ -84,9 +84,7 @@ class Scontrol:
         await self._run("scontrol", "release", job)
 
     async def configuration(self) -> dict[str, str]:
-        text = await self._run("scontrol", "show", "config")
-        pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-        return {key.strip(): value.strip() for key, _, value in pairs}
+        return records.configuration(await self._run("scontrol", "show", "config"))
 
     async def _run(self, *words: str) -> str:
         process = await asyncio.create_subprocess_exec(

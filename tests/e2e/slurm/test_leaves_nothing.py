@@ -27,7 +27,7 @@ OURS = ("slurm", "munge", "wheeltapper")
 
 NAMESPACES = ("pid", "mnt", "net", "uts", "ipc")
 
-LONG_JOB = "trap '' TERM; sleep 600 & wait; sleep 600"
+LONG_JOB = "trap '' TERM; echo started; sleep 600 & wait; sleep 600"
 """A job that does not go when it is asked to."""
 
 PR_SET_CHILD_SUBREAPER = 36  # Linux, include/uapi/linux/prctl.h
@@ -104,7 +104,7 @@ def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(two
         for cluster in clusters:
             for user in ("root", "nobody"):
                 job = cluster.sbatch(LONG_JOB, f"--nodelist={'node1' if user == 'root' else 'node2'}", user=user)
-                cluster.wait_job(job, "RUNNING")
+                cluster.wait(lambda job=job, cluster=cluster: cluster.output(job), 20.0, f"job {job} to start")
             inside |= set(_namespace_ids(cluster.slurmctld.pid).values()) - set(_namespace_ids(os.getpid()).values())
             _assert_walled_in(cluster)
             assert not _ports(cluster) & (_listening_ports() - ports_before)

@@ -37,7 +37,10 @@ def cluster(running):
 
 
 def test_the_missing_parameter_is_told_at_start_and_what_we_caused_is_released(cluster):
-    assert "lacks nohold_on_prolog_fail" in cluster.controller.tail(400)
+    cluster.wait(lambda: "slurm.conf: " in cluster.controller.tail(400), 15.0, "the service to look at slurm.conf")
+    complaints = [line for line in cluster.controller.tail(400).splitlines() if "slurm.conf: " in line]
+    assert len(complaints) == 1
+    assert "lacks nohold_on_prolog_fail" in complaints[0]
     cluster.node("node1").xid(79)
     cluster.node("node1").wait_verdict("fail")
 
