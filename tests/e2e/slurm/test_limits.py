@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.e2e.slurm import scenes
@@ -123,6 +125,19 @@ def test_what_ends_while_the_service_is_away_is_decided_when_it_comes_back(clust
     assert labelled(told)[0] == "software/oom"
     assert outcomes(told) == {"annotate": "done"}
     assert "software/oom" in cluster.admin_comment(job)
+
+
+LABEL_A_STRANGER = """
+import asyncio, os
+from pathlib import Path
+from wheeltapper_slurm.scontrol import Scontrol
+print(asyncio.run(Scontrol(Path(os.environ["SLURM_CONF"]), 10.0).annotate_finished("999999", "a label")))
+"""
+
+
+def test_a_job_that_slurmdbd_has_not_heard_of_is_no_refusal(cluster):
+    """Its record may still come, so this must be told from an error; each release says it in other words."""
+    assert cluster.run(sys.executable, "-c", LABEL_A_STRANGER).stdout == "False\n"
 
 
 @pytest.fixture(scope="module")

@@ -149,3 +149,17 @@ def test_the_shapes_of_json_are_those_that_the_document_names(release):
         assert (nodes["node2"]["state"], nodes["node2"]["state_flags"]) == ("allocated", ["DRAIN"])
     # The other form says launch_failed_requeued_held as the reason, and so tells whose hold it is.
     assert (kept_off["state_reason"], kept_off["state_description"]) == ("JobHeldUser", "launch failed requeued held")
+
+
+@every_release
+def test_what_the_text_holds_is_what_the_document_names(release):
+    """docs/slurm-releases.md says which release prints what."""
+    newer, newest = release in NEWER, release in EXPEDITING
+    failed = text(release, "job-failed.txt")
+
+    assert ("\nEpilog[0] " in text(release, "config.txt")) is newer
+    assert ("FailedNode" in text(release, "sacct.txt").splitlines()[0]) is newer
+    assert (" SubmitLine=sbatch " in failed) is newest
+    assert (" StdErr= " in failed) is newest
+    if newest:
+        assert text(release, "job-expediting-completing.txt").rstrip().endswith(" ExpeditedRequeue=Yes")
