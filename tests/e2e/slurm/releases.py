@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.e2e.slurm.cluster import release_folder
 from tests.e2e.slurm.cluster.errors import Unavailable
-from tests.e2e.slurm.cluster.release import CHECKOUT, CHOICE, OWN, Release, named, slurm_version
+from tests.e2e.slurm.cluster.release import CHECKOUT, CHOICE, OWN, Release, named, own_version
 
 HERE = Path(__file__).parent
 RESULTS = CHECKOUT / "build" / "releases"
@@ -64,7 +64,7 @@ def _report(release: Release) -> Path:
 
 def _wanted(names: list[str]) -> list[Release]:
     """The releases by their *names*, all when there are none; that of this machine is its own."""
-    own = ".".join(slurm_version().split(".")[:2])
+    own = ".".join(own_version().split(".")[:2])
     names = names or [OWN, *(name for name in release_folder.SUITES if name != own)]
     return [named(OWN if name == own else name) for name in names]
 
@@ -76,8 +76,8 @@ def _announce(releases: list[Release]) -> None:
     made = [release for release in releases if not release.ready]
     last = [Outcome.read(_report(release)) for release in releases]
     expected = sum(outcome.seconds if outcome else USUAL_S for outcome in last) + MAKING_S * len(made)
-    print(f"Slurm {'; '.join(told)}. This takes about {duration(expected)}", end="")
-    print(f", with {len(made)} folders to be made first." if made else ".", flush=True)
+    first = f", and {', '.join(release.name for release in made)} must be made first" if made else ""
+    print(f"Slurm {'; '.join(told)}. This takes about {duration(expected)}{first}.", flush=True)
 
 
 def _make(releases: list[Release]) -> None:

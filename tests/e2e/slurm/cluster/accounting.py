@@ -62,7 +62,7 @@ class Accounting:
         (self.folder / "my.cnf").write_text(
             f"[mysqld]\ndatadir={self.folder}/data\nsocket={self.socket}\npid-file={self.folder}/mariadb.pid\n"
             "skip-networking\nuser=root\ninnodb_buffer_pool_size=32M\ninnodb_flush_log_at_trx_commit=0\n"
-            # slurmdbd 26.05 asks for this one; MariaDB 10.11 does not know it.
+            # The last is what slurmdbd 26.05 asks for; MariaDB 10.11 does not know it, and takes no offence at "loose".
             f"init-file={self.folder}/init.sql\nloose-innodb-snapshot-isolation=OFF\n"
         )
         # slurmdbd would make the database too, but not with the MariaDB client library 11.8.9, which refuses every

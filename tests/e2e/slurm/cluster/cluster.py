@@ -49,9 +49,9 @@ class Cluster(Commands):
     """A private Slurm cluster in *folder*, which must be new or empty; use it as a context manager.
 
     ``agents`` and ``controller`` say whether Wheeltapper's own programs run. ``config`` changes Wheeltapper's TOML on
-    every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of slurm.conf (None takes a line out), and
-    ``release`` chooses the Slurm; None is what the environment names. For jobs of
-    ordinary users every folder above *folder* must be open to them.
+    every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf``
+    lines of slurm.conf (None takes a line out), and ``release`` chooses the Slurm; None is what the environment names.
+    For jobs of ordinary users every folder above *folder* must be open to them.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ _LAST_OF_LINE = frozenset({"JobName", "Reason"})
 """Keys with free text that come after other keys on their line and end it."""
 
 _WHOLE_LINE = frozenset(
-    [
+    {
         "Comment",
         "AdminComment",
         "SystemComment",
@@ -21,8 +21,8 @@ _WHOLE_LINE = frozenset(
         "StdErr",
         "StdIn",
         "StdOut",
-        "OS",
-    ]
+    }
+    | {"OS"}
 )
 """Keys whose value is free text to the end of a line of their own."""
 

@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ PACKAGES = (
 """What is installed in a folder, by Debian's names."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Release:
     """One release of Slurm. ``root`` is its folder, None for the machine's own Slurm."""
 
@@ -45,10 +45,10 @@ class Release:
         """False when its folder is not there, or was made before all of ``PACKAGES`` belonged into it."""
         return self.root is None or set(PACKAGES) <= self._stamp.get("packages", {}).keys()
 
-    @cached_property
+    @property
     def full_version(self) -> str:
         """Such as ``24.11.5``; the machine's own Slurm is asked, a folder's stamp is read."""
-        return slurm_version() if self.root is None else str(self._stamp["slurm"])
+        return own_version() if self.root is None else str(self._stamp["slurm"])
 
     @property
     def version(self) -> tuple[int, ...]:
@@ -75,11 +75,15 @@ def named(name: str) -> Release:
     return Release(name, None if name == OWN else Path(cache) / "wheeltapper" / f"slurm-{name}")
 
 
-def slurm_version(root: Path | None = None) -> str:
-    """What the slurmctld under *root*, or of this machine, says of itself, such as ``24.11.5``."""
-    inside = ["chroot", str(root)] if root else []
-    said = subprocess.run([*inside, "slurmctld", "-V"], capture_output=True, text=True, check=True).stdout
-    return said.split()[1]
+@cache
+def own_version() -> str:
+    """The version of this machine's own Slurm, such as ``24.11.5``."""
+    return version_said("slurmctld", "-V")
+
+
+def version_said(*words: str) -> str:
+    """The version in what a command of Slurm prints of itself (``slurm-wlm 24.11.5``)."""
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()[1]
 
 
 def lent(cluster: Path) -> tuple[tuple[Path, Path], ...]:

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.e2e.slurm.cluster.errors import Unavailable
-from tests.e2e.slurm.cluster.release import PACKAGES, STAMP, Release, slurm_version
+from tests.e2e.slurm.cluster.release import PACKAGES, STAMP, Release, version_said
+from tests.e2e.slurm.cluster.requirements import install
 
 SUITES = {"22.05": ("bookworm",), "24.11": ("trixie",), "26.05": ("forky", "sid")}
 """Debian's suites that have, or had, each release, the likeliest first. A suite that is not yet stable moves on."""
@@ -41,15 +42,16 @@ def make(release: Release) -> None:
         if release.ready:  # another process made it meanwhile
             return
         held = []
+        new = release.root.with_name(f"{release.root.name}.new")
         for suite in SUITES[release.name]:
-            new = release.root.with_name(f"{release.root.name}.new")
             _bootstrap(suite, new, mirror)
-            version = slurm_version(new)
+            version = version_said("chroot", str(new), "slurmctld", "-V")
             if version.startswith(f"{release.name}."):
                 _stamp(new, suite, version)
                 _replace(release.root, new)
                 return
             held.append(f"{suite} has {version}")
+        shutil.rmtree(new)
         raise Unavailable(f"Debian no longer has Slurm {release.name}: {', '.join(held)}")
 
 
@@ -57,16 +59,10 @@ def _need_tools() -> None:
     if os.geteuid() != 0:
         raise Unavailable("a folder with another release of Slurm can only be made by root")
     missing = [package for tool, package in _TOOLS.items() if not (shutil.which(tool) or Path(tool).exists())]
-    if not missing:
-        return
-    if not shutil.which("apt-get"):
-        raise Unavailable(f"these programs are needed to make a folder with another Slurm: {', '.join(missing)}")
-    print(f"Installing {', '.join(missing)} …", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
-        ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
-        if ended:
-            raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")
+    if missing and not shutil.which("apt-get"):
+        raise Unavailable(f"these are needed to make a folder with another Slurm: {', '.join(missing)}")
+    if missing:
+        install(missing)
 
 
 def _mirror() -> str:
@@ -74,7 +70,8 @@ def _mirror() -> str:
     if os.environ.get(MIRROR):
         return os.environ[MIRROR]
     asked = ["apt-get", "indextargets", "--format", "$(LABEL) $(SITE)", "Created-By: Packages"]
-    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    apt = shutil.which("apt-get")
+    said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout if apt else ""
     sites = [site for label, _, site in (line.partition(" ") for line in said.splitlines()) if label == "Debian"]
     if not sites:
         raise Unavailable(f"apt knows no Debian mirror on this machine: run `apt-get update`, or set {MIRROR} to one")

@@ -83,10 +83,19 @@ def ensure_installed(command: str = "") -> None:
     """
     packages = missing()
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"Installing {', '.join(packages)} …", flush=True)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-            ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
-            if ended:
-                raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")
+        install(packages)
     require(command, accounting=True)
+
+
+def install(packages: list[str]) -> None:
+    """Install *packages* with apt, its output in sight.
+
+    Raises:
+        Unavailable: apt failed.
+    """
+    print(f"Installing {', '.join(packages)} …", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+        ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
+        if ended:
+            raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")
