@@ -18,7 +18,6 @@ import pytest
 from tests.e2e.slurm.cluster import Cluster, Hooks
 from tests.e2e.slurm.cluster.hooks import CHECKOUT
 from tests.e2e.slurm.cluster.namespaces import sharing
-from tests.e2e.slurm.conftest import PREFIX
 
 SHARED_FOLDERS = ("/etc", "/run", "/var/lib", "/var/log", "/var/spool", "/dev", "/dev/shm", "/tmp")
 """Where Slurm, MUNGE and Wheeltapper write by default, and where temporary files go."""
@@ -41,12 +40,15 @@ def _until(condition: Callable[[], bool], why: str, seconds: float = 10.0) -> No
 
 
 def _our_files() -> set[Path]:
-    """Everything in the machine's shared folders that bears one of our names, folders of clusters excepted."""
+    """Everything in the machine's shared folders that bears one of our names.
+
+    The temporary folders of tests are left out: others may run beside this one.
+    """
     return {
         path
         for folder in SHARED_FOLDERS
         for path in Path(folder).iterdir()
-        if any(name in path.name for name in OURS) and not path.name.startswith(PREFIX)
+        if any(name in path.name for name in OURS) and not (folder == "/tmp" and path.name.startswith("wheeltapper-"))
     }
 
 
