@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm compiler tools demo test unit pythons lint types contracts format docs wheel-test bench build clean
+.PHONY: help install slurm compiler tools demo test test-releases test-release unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(READY) ## make .venv with wheeltapper and its tools in it
 
@@ -35,6 +35,12 @@ tools: $(READY) ## install PostgreSQL, promtool and a browser for the tests wher
 
 test: lint types contracts slurm compiler tools wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
 	$(BIN)/pytest -n 2 --dist loadfile
+
+test-releases: slurm ## the tests on real clusters, against 22.05, 24.11 and 26.05 of Slurm; says how long it takes
+	@$(BIN)/python -m tests.e2e.slurm.releases
+
+test-release: slurm ## the same against one release: make test-release RELEASE=24.11
+	@$(BIN)/python -m tests.e2e.slurm.releases $(or $(RELEASE),$(error say which one: make test-release RELEASE=24.11))
 
 unit: $(READY) ## the tests that need no cluster
 	$(BIN)/pytest tests/unit tests/integration

@@ -66,8 +66,6 @@ def _hint(about: str, sentence: str) -> Advice:
 
 def _value(configuration: Configuration, key: str) -> str:
     value = configuration.get(key, "")
-    # Where several programs may be named, newer releases number them: Prolog[0].
-    value = value or ",".join(text for name, text in configuration.items() if re.fullmatch(rf"{key}\[\d+\]", name))
     return "" if value.lower() in _UNSET else value
 
 

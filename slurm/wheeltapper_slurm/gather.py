@@ -19,6 +19,10 @@ CLOCK_SKEW_S = 5.0
 SIG_OOM = 125
 """The signal number by which Slurm marks a step that the kernel's OOM killer ended (its own SIG_OOM)."""
 
+SLURMS_OWN = frozenset({1, 54})
+"""Signal numbers of no signal: 24.11 and 26.05 write 0:1 when a node fails (22.05: 0:0), and 0:54 when a prolog does,
+which is the low part of ESLURMD_PROLOG_FAILED, 4022."""
+
 _STATES = {
     "COMPLETED": Ending.COMPLETED,
     "FAILED": Ending.FAILED,
@@ -120,8 +124,8 @@ def _own(reports: Sequence[AnyReport], start: float | None, ended_at: float) -> 
 def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) -> Ending | None:
     """Return how the attempt ended, or None while that cannot be told.
 
-    An exit code of 0:0 says nothing (cancelled, timed-out and node-failed jobs have it too), so such a job is
-    looked at again once it has left COMPLETING.
+    An exit code of 0:0 says nothing (cancelled and timed-out jobs have it too), and one that Slurm itself made up no
+    more, so such a job is looked at again once it has left COMPLETING.
     """
     ended = gathered.attempt.ended
     if gathered.kept_off:
@@ -129,7 +133,7 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
         return None if record is not None and record.completing else Ending.LAUNCH_FAILED
     if ended.signal == SIG_OOM:
         return Ending.OUT_OF_MEMORY
-    failed = ended.exit_code != 0 or ended.signal != 0
+    failed = ended.exit_code != 0 or ended.signal not in {0, *SLURMS_OWN}
     if record is not None and record.completing and record.expedited:
         return None  # Slurm decides by the epilogs whether it requeues the job at once, and we leave it to that
     if record is None:

@@ -1,7 +1,8 @@
 """What slurmctld says about a job or a node, and the lenient reading of ``scontrol show … -o``.
 
 A user chooses a job's name, and a name may hold spaces and equals signs. Keys that we act on all come before any
-other text of the user's, so the name is taken out first and then the first appearance of a key counts.
+other text of the user's, so the name is taken out first, what follows them is not looked at, and then the first
+appearance of a key counts.
 """
 
 from __future__ import annotations
@@ -16,6 +17,12 @@ _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
 # Free text that we write back: it holds log lines, and those hold words such as OpType=, so it ends at what Slurm
 # itself prints next.
 _COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
+# 26.05 prints the whole command line of sbatch, which may hold any of these words.
+_SUBMITTED = re.compile(r" SubmitLine=.*?(?= WorkDir=)", re.DOTALL)
+# What we act on, on 22.05, 24.11 and 26.05 alike; a pending job has no BatchHost, and nobody may lend it one.
+_OURS = re.compile(r".*? JobState=.*?(?= NumCPUs=|$)", re.DOTALL)
+# On 24.11 and 26.05, programs of which there may be several are numbered: Epilog[0], Epilog[1].
+_NUMBERED = re.compile(r"\[\d+\]$")
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
 _SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
 # What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
@@ -133,10 +140,11 @@ def job(line: str, name: str | None = None) -> JobRecord:
     Raises:
         ValueError: the line holds no job.
     """
-    pairs = fields(_without_name(line, name))
+    ours = _OURS.match(_without_name(line, name))
+    pairs = fields(ours.group()) if ours else {}
     if "JobId" not in pairs or "JobState" not in pairs:
         raise ValueError(f"this is no job record: {line[:80]!r}")
-    comment = _COMMENT.search(line)
+    comment = _COMMENT.search(_SUBMITTED.sub("", line, count=1))
     states = pairs["JobState"].replace("+", ",").split(",")
     task = pairs.get("ArrayTaskId", "")
     code, _, signal = pairs.get("ExitCode", "0:0").partition(":")
@@ -158,7 +166,7 @@ def job(line: str, name: str | None = None) -> JobRecord:
         nodes=_number(pairs.get("NumNodes", "1").partition("-")[0]),
         array=f"{pairs.get('ArrayJobId', '')}_{task}" if task.isdigit() else "",
         het_leader=_text(pairs.get("HetJobId", "")),
-        expedited="EXPEDITING" in states or "expedite" in pairs.get("Requeue", "").lower(),
+        expedited="EXPEDITING" in states or line.rstrip().endswith(" ExpeditedRequeue=Yes"),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )
 
@@ -212,6 +220,16 @@ def node(line: str) -> NodeRecord:
         reason=_REBOOT.sub("", reason),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
     )
+
+
+def configuration(text: str) -> dict[str, str]:
+    """Return what ``scontrol show config`` prints; the values of a numbered key are joined under its plain name."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            found.setdefault(_NUMBERED.sub("", key.strip()), []).append(value.strip())
+    return {key: ",".join(values) for key, values in found.items()}
 
 
 def _text(value: str) -> str:

@@ -23,7 +23,11 @@ _DOWN = (
     "Transport endpoint",
     "Munge encode failed",
 )
-"""Pieces of what Slurm's commands print when slurmctld (or MUNGE) does not answer, as seen on 22.05."""
+"""Pieces of what Slurm's commands print when slurmctld, slurmdbd or MUNGE does not answer; on 22.05, 24.11 and 26.05
+they are the same."""
+
+_NO_RECORD = ("Nothing modified", "Data has not changed")
+"""Pieces of what sacctmgr prints when no job's record matches: on 22.05 the one, on 24.11 and 26.05 the other."""
 
 
 class Scontrol:
@@ -89,8 +93,8 @@ class Scontrol:
                 "sacctmgr", "--immediate", "modify", "job", "where", f"jobid={job}", "set", f"AdminComment={text}"
             )
         except SchedulerError as error:
-            # What sacctmgr says when no record matches is the same as when we may not: both end after a while.
-            if isinstance(error, SchedulerDown) or "Nothing modified" not in str(error):
+            # sacctmgr says the same when we may not: both end after a while.
+            if isinstance(error, SchedulerDown) or not any(piece in str(error) for piece in _NO_RECORD):
                 raise
             return False
         return True
@@ -108,9 +112,7 @@ class Scontrol:
         await self._run("scontrol", "release", job)
 
     async def configuration(self) -> dict[str, str]:
-        text = await self._run("scontrol", "show", "config")
-        pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-        return {key.strip(): value.strip() for key, _, value in pairs}
+        return records.configuration(await self._run("scontrol", "show", "config"))
 
     async def _run(self, *words: str) -> str:
         process = await asyncio.create_subprocess_exec(

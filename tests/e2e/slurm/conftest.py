@@ -1,6 +1,7 @@
 """Fixtures of the tests that need a real Slurm.
 
 They skip, and say what to type, where no cluster can be made; with ``WHEELTAPPER_REQUIRE_SLURM=1`` they fail instead.
+``WHEELTAPPER_SLURM_RELEASE=24.11`` lets them run against another Slurm than the machine's own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.slurm.cluster import Cluster, Unavailable, require
+from tests.e2e.slurm.cluster.release import chosen
 
 HERE = Path(__file__).parent
 PREFIX = "wheeltapper-slurm-"
@@ -33,7 +35,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def slurm_is_here() -> None:
     """Skip everything here, or fail when Slurm is required, where no cluster can be made."""
     try:
-        require(f"{sys.executable} -m pytest {HERE}", accounting=True)
+        require(f"{sys.executable} -m pytest {HERE}", accounting=True, release=chosen())
     except Unavailable as error:
         if os.environ.get("WHEELTAPPER_REQUIRE_SLURM") == "1":
             pytest.fail(str(error), pytrace=False)

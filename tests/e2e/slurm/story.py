@@ -66,8 +66,8 @@ def open_attempts(cluster: Cluster) -> list[str]:
 
 def repair(cluster: Cluster) -> None:
     """End all jobs, reboot every node that is out or broken and put it back, as a technician does."""
-    cluster.run("scancel", "--user=root")
-    cluster.run("scancel", "--user=nobody")
+    # By partition, not by user: the scancel of 26.05 knows no user `nobody`, though sbatch lets that user submit.
+    cluster.run("scancel", "--partition=main")
     cluster.wait(lambda: not cluster.squeue("--noheader", "--all").strip(), 30.0, "all jobs to be gone")
     out = drained(cluster)
     for name, node in cluster.nodes.items():

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ import pytest
 from tests.e2e.slurm.cluster import Cluster, Hooks
 from tests.e2e.slurm.cluster.hooks import CHECKOUT
 from tests.e2e.slurm.cluster.namespaces import sharing
-from tests.e2e.slurm.conftest import PREFIX
 
 SHARED_FOLDERS = ("/etc", "/run", "/var/lib", "/var/log", "/var/spool", "/dev", "/dev/shm", "/tmp")
 """Where Slurm, MUNGE and Wheeltapper write by default, and where temporary files go."""
@@ -27,7 +26,7 @@ OURS = ("slurm", "munge", "wheeltapper")
 
 NAMESPACES = ("pid", "mnt", "net", "uts", "ipc")
 
-LONG_JOB = "trap '' TERM; sleep 600 & wait; sleep 600"
+LONG_JOB = "trap '' TERM; echo started; sleep 600 & wait; sleep 600"
 """A job that does not go when it is asked to."""
 
 PR_SET_CHILD_SUBREAPER = 36  # Linux, include/uapi/linux/prctl.h
@@ -41,12 +40,15 @@ def _until(condition: Callable[[], bool], why: str, seconds: float = 10.0) -> No
 
 
 def _our_files() -> set[Path]:
-    """Everything in the machine's shared folders that bears one of our names, folders of clusters excepted."""
+    """Everything in the machine's shared folders that bears one of our names.
+
+    The temporary folders of tests are left out: others may run beside this one.
+    """
     return {
         path
         for folder in SHARED_FOLDERS
         for path in Path(folder).iterdir()
-        if any(name in path.name for name in OURS) and not path.name.startswith(PREFIX)
+        if any(name in path.name for name in OURS) and not (folder == "/tmp" and path.name.startswith("wheeltapper-"))
     }
 
 
@@ -75,6 +77,22 @@ def _namespace_ids(pid: int) -> dict[str, str]:
     return {kind: str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in NAMESPACES}
 
 
+@contextmanager
+def _namespaces_of(*pids: int) -> Iterator[set[str]]:
+    """The namespaces of *pids* that are not this process's own too.
+
+    They are held open meanwhile: the kernel would soon give the number of one that is gone to another.
+    """
+    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for pid in pids for kind in NAMESPACES]
+    try:
+        yield {str(Path(f"/proc/self/fd/{number}").readlink()) for number in opened} - set(
+            _namespace_ids(os.getpid()).values()
+        )
+    finally:
+        for number in opened:
+            os.close(number)
+
+
 def _held_namespaces() -> set[str]:
     """Namespaces that some process lives in."""
     found = set()
@@ -89,27 +107,35 @@ def _ports(cluster: Cluster) -> set[int]:
 
 
 @pytest.fixture
+def held() -> Iterator[ExitStack]:
+    """What a test holds open to its end."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
 def two_folders(cluster_folder: Path) -> tuple[Path, Path]:
     return cluster_folder / "one", cluster_folder / "two"
 
 
-def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(two_folders: tuple[Path, Path]) -> None:
+def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(
+    two_folders: tuple[Path, Path], held: ExitStack
+) -> None:
     """Both run jobs at once, nothing of them shows outside, and after the stop nothing of them is left."""
     files_before, ports_before = _our_files(), _listening_ports()
     # No health checks: they come and go, and the processes are counted below.
     options: dict[str, Any] = {"nodes": 2, "agents": False, "controller": False, "hooks": Hooks(healthcheck=None)}
     with Cluster(two_folders[0], **options) as one, Cluster(two_folders[1], **options) as two:
         clusters = (one, two)
-        inside = set()
         for cluster in clusters:
             for user in ("root", "nobody"):
                 job = cluster.sbatch(LONG_JOB, f"--nodelist={'node1' if user == 'root' else 'node2'}", user=user)
-                cluster.wait_job(job, "RUNNING")
-            inside |= set(_namespace_ids(cluster.slurmctld.pid).values()) - set(_namespace_ids(os.getpid()).values())
+                cluster.wait(lambda job=job, cluster=cluster: cluster.output(job), 20.0, f"job {job} to start")
             _assert_walled_in(cluster)
             assert not _ports(cluster) & (_listening_ports() - ports_before)
         assert not _ports(one) & _ports(two)
         pids = [pid for cluster in clusters for pid in sharing(cluster.slurmctld.pid, "pid")]
+        inside = held.enter_context(_namespaces_of(one.slurmctld.pid, two.slurmctld.pid))
     for folder in two_folders:
         assert not _processes_that_name(folder)
         assert not _mounts_of(folder)
@@ -162,7 +188,7 @@ with Cluster(Path(sys.argv[1]), nodes=2, agents=False, controller=False) as clus
 
 @pytest.mark.parametrize("daemons", ["running", "frozen"])
 def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
-    cluster_folder: Path, adopting: None, daemons: str
+    cluster_folder: Path, adopting: None, held: ExitStack, daemons: str
 ) -> None:
     """After SIGKILL of the owning process no process, mount or namespace of its cluster is left, even of frozen ones."""
     files_before = _our_files()
@@ -174,9 +200,7 @@ def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
         assert owner.stdout is not None
         slurmctld, slurmd = map(int, owner.stdout.readline().split())
         pids = sharing(slurmctld, "pid")
-        inside = (set(_namespace_ids(slurmctld).values()) | set(_namespace_ids(slurmd).values())) - set(
-            _namespace_ids(os.getpid()).values()
-        )
+        inside = held.enter_context(_namespaces_of(slurmctld, slurmd))
         owner.send_signal(signal.SIGKILL)
     _until(lambda: not _alive(pids), "the end of every process in the cluster")
     _until(lambda: not _processes_that_name(cluster_folder), "the end of every process around the cluster")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.e2e.slurm import scenes
@@ -37,7 +39,10 @@ def cluster(running):
 
 
 def test_the_missing_parameter_is_told_at_start_and_what_we_caused_is_released(cluster):
-    assert "lacks nohold_on_prolog_fail" in cluster.controller.tail(400)
+    cluster.wait(lambda: "slurm.conf: " in cluster.controller.tail(400), 15.0, "the service to look at slurm.conf")
+    complaints = [line for line in cluster.controller.tail(400).splitlines() if "slurm.conf: " in line]
+    assert len(complaints) == 1
+    assert "lacks nohold_on_prolog_fail" in complaints[0]
     cluster.node("node1").xid(79)
     cluster.node("node1").wait_verdict("fail")
 
@@ -142,6 +147,19 @@ def test_a_failure_domain_has_a_budget_of_its_own(start_cluster):
     refusal = "the budget forbids it: 1 of 2 nodes of domain left are out already and the budget is 1"
     cluster.wait(lambda: refusal in cluster.controller.log.read_text(), 20.0, "node2 to be refused")
     assert drained(cluster) == {"node1", "node3"}
+
+
+LABEL_A_STRANGER = """
+import asyncio, os
+from pathlib import Path
+from wheeltapper_slurm.scontrol import Scontrol
+print(asyncio.run(Scontrol(Path(os.environ["SLURM_CONF"]), 10.0).annotate_finished("999999", "a label")))
+"""
+
+
+def test_a_job_that_slurmdbd_has_not_heard_of_is_no_refusal(cluster):
+    """Its record may still come, so this must be told from an error; each release says it in other words."""
+    assert cluster.run(sys.executable, "-c", LABEL_A_STRANGER).stdout == "False\n"
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,10 @@ Not a measurement: without the deadlines, a hook that hangs would hold the job f
 
 @pytest.fixture(scope="module")
 def running(start_cluster):
-    # A verdict that is soon stale makes the prolog ask.
-    return start_cluster(nodes=1, config={**FULL, "agent": {"verdict_valid_s": 1.0}}, healthcheck_interval=CALM)
+    # A verdict that is soon stale makes the prolog ask. The deadline leaves time for an agent that has been waiting for
+    # the service: its pauses between tries double from two seconds.
+    config = {**FULL, "agent": {"verdict_valid_s": 1.0}, "controller": {"gather_deadline_s": 30.0}}
+    return start_cluster(nodes=1, config=config, healthcheck_interval=CALM)
 
 
 @pytest.fixture

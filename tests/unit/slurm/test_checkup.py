@@ -44,7 +44,7 @@ def test_nothing_is_said_of_a_slurm_conf_that_is_right():
         ({"EpilogSlurmctld": ""}, "danger", "EpilogSlurmctld", "no end of a job"),
         ({"Epilog": "/etc/slurm/epilog.d/*"}, "hint", "Epilog", "several programs"),
         ({"Epilog": f"/site/epilog,{HOOKS}/epilog"}, "hint", "Epilog", "the first that fails stops the rest"),
-        ({"Epilog": "", "Epilog[0]": "/site/epilog", "Epilog[1]": f"{HOOKS}/epilog"}, "hint", "Epilog", "several"),
+        ({"Epilog": f"/site/epilog,{HOOKS}/epilog"}, "hint", "Epilog", "several"),
         ({"Prolog": "/site/prolog"}, "hint", "Prolog", "calls ours"),
         ({"HealthCheckProgram": "(null)"}, "hint", "HealthCheckProgram", "stays idle"),
         ({"HealthCheckInterval": "0 sec"}, "hint", "HealthCheckInterval", "never runs"),

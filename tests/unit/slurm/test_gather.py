@@ -69,6 +69,12 @@ def test_the_logs_are_waited_for_once_the_batch_host_has_reported():
         pytest.param("0:0", job(state="NODE_FAIL"), (), Ending.NODE_FAIL, id="node failed, not requeued"),
         pytest.param("0:0", job(state="PENDING"), ("n2",), Ending.NODE_FAIL, id="node failed, requeued by Slurm"),
         pytest.param("0:0", job(state="PENDING"), (), Ending.REQUEUED, id="requeued by somebody"),
+        pytest.param(
+            "0:1", job(state="PENDING"), ("n2",), Ending.NODE_FAIL, id="0:1 is how 24.11 writes a failed node"
+        ),
+        pytest.param("0:1", job(state="FAILED"), (), Ending.FAILED, id="and a hang-up, which the state tells"),
+        pytest.param("0:54", job(state="PENDING"), (), Ending.REQUEUED, id="0:54 is how 24.11 writes a failed prolog"),
+        pytest.param("0:1", job(state="COMPLETING"), (), None, id="what Slurm made up says nothing yet"),
         pytest.param("0:0", job(state="PREEMPTED"), (), Ending.PREEMPTED, id="preempted"),
         pytest.param("0:0", None, (), Ending.UNKNOWN, id="forgotten by slurmctld"),
         pytest.param("3:0", None, (), Ending.FAILED, id="forgotten, but it had failed"),

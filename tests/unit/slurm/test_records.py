@@ -13,7 +13,7 @@ COMPLETING = (
     " BatchFlag=1 Reboot=0 ExitCode=7:0 RunTime=00:00:00 TimeLimit=365-00:00:00 TimeMin=N/A"
     " SubmitTime=2026-11-29T21:54:33 EligibleTime=2026-11-29T21:54:33 StartTime=2026-11-29T21:54:34"
     " EndTime=2026-11-29T21:54:34 Deadline=N/A Scheduler=Backfill Partition=main ReqNodeList=(null)"
-    " ExcNodeList=n[3-4] NodeList= BatchHost=n2 NumNodes=1 Command=/x/j.sh WorkDir=/x AdminComment=mine a=b OpType=ALLREDUCE, x"
+    " ExcNodeList=n[3-4] NodeList= BatchHost=n2 NumNodes=1 NumCPUs=1 Command=/x/j.sh WorkDir=/x AdminComment=mine a=b OpType=ALLREDUCE, x"
     " StdErr=/x/j.sh-1-1_2.out StdIn=/dev/null StdOut=/x/j.sh-1-1_2.out Power= "
 )
 NODE = (
@@ -55,6 +55,22 @@ def test_a_job_name_cannot_pass_itself_off_as_another_field(name):
         True,
         records.job(COMPLETING).start,
     )
+
+
+@pytest.mark.parametrize("key", ["Comment", "SubmitLine", "WorkDir", "Network"])
+def test_a_pending_job_gets_no_batch_host_from_its_user(key):
+    """A key that Slurm leaves out must not be found in what it prints later."""
+    line = COMPLETING.replace(" BatchHost=n2", "").replace("Command=", f"{key}=x BatchHost=evil Command=")
+
+    assert records.job(line).batch_host is None
+
+
+def test_a_label_is_not_read_from_the_command_line_of_sbatch():
+    """26.05 prints the command line before the label."""
+    line = COMPLETING.replace("WorkDir=", "SubmitLine=sbatch --wrap scontrol update AdminComment=its own WorkDir=")
+
+    assert records.job(line).admin_comment == "mine a=b OpType=ALLREDUCE, x"
+    assert records.job(line.replace(" AdminComment=mine a=b OpType=ALLREDUCE, x", "")).admin_comment == ""
 
 
 def test_a_held_job_is_told_from_one_that_waits():
@@ -151,5 +167,5 @@ def test_states(state, shown, waiting, active):
 
 def test_expedited_requeue_is_known_by_its_state_or_by_the_jobs_own_wish():
     assert records.job(job_line(JobState="COMPLETING,EXPEDITING")).expedited
-    assert records.job(job_line(Requeue="Expedite")).expedited
+    assert records.job(f"{job_line()} ExpeditedRequeue=Yes").expedited
     assert not records.job(job_line(Requeue="1")).expedited

@@ -15,6 +15,7 @@ from typing import Any
 
 from typing_extensions import Self
 
+from tests.e2e.slurm.cluster import release as releases
 from tests.e2e.slurm.cluster import settings
 from tests.e2e.slurm.cluster.accounting import Accounting
 from tests.e2e.slurm.cluster.commands import WHEELTAPPER, Commands
@@ -23,6 +24,7 @@ from tests.e2e.slurm.cluster.files import PCI_ADDRESSES, ControllerFiles, NodeFi
 from tests.e2e.slurm.cluster.hooks import Hooks
 from tests.e2e.slurm.cluster.namespaces import ENVIRONMENT, EVERYWHERE, Namespaces, Place
 from tests.e2e.slurm.cluster.node import Node
+from tests.e2e.slurm.cluster.release import Release
 from tests.e2e.slurm.cluster.requirements import require
 from wheeltapper.checks.registry import shipped
 from wheeltapper.wire import node_key
@@ -49,8 +51,9 @@ class Cluster(Commands):
 
     ``agents`` and ``controller`` say whether Wheeltapper's own programs run. ``config`` changes Wheeltapper's TOML on
     every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of
-    slurm.conf (None takes a line out), ``binds`` mounts files over others on every node. For jobs of ordinary users every
-    folder above *folder* must be open to them.
+    slurm.conf (None takes a line out), ``binds`` mounts files over others on every node, and ``release`` chooses the
+    Slurm; None is what the environment names. For jobs of ordinary users every folder above *folder* must be open to
+    them.
     """
 
     def __init__(
@@ -68,12 +71,14 @@ class Cluster(Commands):
         config: Mapping[str, Any] | None = None,
         conf: Mapping[str, str | None] | None = None,
         binds: Sequence[tuple[Path, Path]] = (),
+        release: Release | None = None,
     ) -> None:
         if gpus > len(PCI_ADDRESSES):
             raise ValueError(f"a node has at most {len(PCI_ADDRESSES)} GPUs here, not {gpus}")
         names = tuple(f"node{number}" for number in range(1, nodes + 1))
         self.folder = folder.absolute()
-        self.layout = settings.Layout(self.folder, names, _own_port())
+        self.release = releases.chosen() if release is None else release
+        self.layout = settings.Layout(self.folder, names, _own_port(), self.release)
         self.work = self.layout.work
         self.controller_files = ControllerFiles(self.folder / "controller")
         self._gpus, self._cpus = gpus, cpus
@@ -83,7 +88,9 @@ class Cluster(Commands):
         self._config = dict(config or {})
         self._conf = dict(conf or {})
         self._binds = tuple(binds)
-        self._namespaces = Namespaces(self.folder / "ns", self.layout.logs / "namespaces.log")
+        self._namespaces = Namespaces(
+            self.folder / "ns", self.layout.logs / "namespaces.log", self.release.root, releases.lent(self.folder)
+        )
         self._make_daemons()
         self.nodes = {
             name: self._make_node(name, port) for name, port in zip(names, self.layout.slurmd_ports, strict=True)
@@ -176,12 +183,14 @@ class Cluster(Commands):
             Unavailable: no cluster can be made here.
             ClusterError: a daemon did not start; the message holds its log.
         """
-        require(accounting=self._accounting is not None)
+        require(accounting=self._accounting is not None, release=self.release)
         began = time.monotonic()
         try:
             self._write_files()
             self._namespaces.start()
             self._start([self.munged])
+            if self._accounting:
+                self.run(*self._accounting.install, timeout=START_S * 2)
             for daemon in (self.mariadbd, self.slurmdbd) if self._accounting else ():
                 self._start([daemon])
             self._start([self.slurmctld])

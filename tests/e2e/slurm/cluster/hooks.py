@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[4]
+from tests.e2e.slurm.cluster.release import CHECKOUT
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,40 @@ ENVIRONMENT = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8"}
 # the kernel kills all others. It ignores SIGCHLD, so the kernel reaps the orphans that Slurm leaves to it.
 # glibc resolves even "127.0.0.1" only where some address lies outside 127/8 (getaddrinfo(3), AI_ADDRCONFIG): an address
 # of RFC 5737, for documentation, on the loopback device leaves the network as closed as it was.
-# The overlays give mount points (/run/wheeltapper and the like) that the machine itself need not have.
+# The overlays give mount points (/run/wheeltapper and the like) that the machine itself need not have; over a release
+# folder, one overlay is the whole root, and the folder stays as it is. There, too, all else is the machine's own.
 _INIT = """
 set -e
+scratch=$1 release=$2
+shift 2
+mount -t tmpfs -o mode=755 wheeltapper "$scratch"
+overlay() {
+    mkdir -p "$scratch/$1/upper" "$scratch/$1/work"
+    mount -t overlay -o "lowerdir=$2,upperdir=$scratch/$1/upper,workdir=$scratch/$1/work" wheeltapper "$3"
+}
+if [ -z "$release" ]; then
+    for place in etc run var/lib var/spool; do
+        overlay "$place" "/$place" "/$place"
+    done
+else
+    root=$scratch/root
+    mkdir "$root"
+    overlay whole "$release" "$root"
+    for place in dev proc sys; do
+        mount --rbind "/$place" "$root/$place"
+    done
+    while [ $# -gt 0 ]; do
+        if [ -d "$1" ]; then mkdir -p "$root$2"; else mkdir -p "$root${2%/*}" && touch -a "$root$2"; fi
+        mount --bind "$1" "$root$2"
+        shift 2
+    done
+    cd "$root"
+    pivot_root . .
+    umount --lazy .
+fi
 echo cluster >/proc/sys/kernel/hostname
 ip link set lo up
 ip address add 192.0.2.1/32 dev lo
-mount -t tmpfs -o mode=755 wheeltapper "$1"
-for place in etc run var/lib var/spool; do
-    mkdir -p "$1/$place/upper" "$1/$place/work"
-    mount -t overlay -o "lowerdir=/$place,upperdir=$1/$place/upper,workdir=$1/$place/work" wheeltapper "/$place"
-done
 mkdir -p /etc/wheeltapper /run/wheeltapper /var/lib/wheeltapper /var/spool/wheeltapper
 printf '127.0.0.1 localhost cluster\\n' >/etc/hosts
 echo ready
@@ -66,11 +89,18 @@ EVERYWHERE = Place()
 
 
 class Namespaces:
-    """The namespaces of one cluster. ``pid`` is their process 1, as the machine sees it."""
+    """The namespaces of one cluster. ``pid`` is their process 1, as the machine sees it.
 
-    def __init__(self, scratch: Path, log: Path) -> None:
+    *root* is the folder that is their root, None for the machine's own; then *lent* are the parts of the machine that
+    show there as well, each with its place.
+    """
+
+    def __init__(
+        self, scratch: Path, log: Path, root: Path | None = None, lent: tuple[tuple[Path, Path], ...] = ()
+    ) -> None:
         self.scratch = scratch
         self.log = log
+        self._root = [str(root or ""), *(str(path) for pair in lent for path in pair)]
         self.pid = 0
         self._holder: subprocess.Popen[bytes] | None = None
 
@@ -84,7 +114,7 @@ class Namespaces:
         separate = ["unshare", "--pid", "--fork", "--mount-proc", "--mount", "--net", "--uts", "--ipc", "--kill-child"]
         with self.log.open("wb") as log:
             self._holder = subprocess.Popen(
-                [*separate, "sh", "-c", _INIT, "sh", str(self.scratch)],
+                [*separate, "sh", "-c", _INIT, "sh", str(self.scratch), *self._root],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=ENVIRONMENT, start_new_session=True,
             )  # fmt: skip
         assert self._holder.stdout is not None

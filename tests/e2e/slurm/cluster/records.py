@@ -10,7 +10,19 @@ _LAST_OF_LINE = frozenset({"JobName", "Reason"})
 """Keys with free text that come after other keys on their line and end it."""
 
 _WHOLE_LINE = frozenset(
-    {"Comment", "AdminComment", "SystemComment", "Extra", "Command", "WorkDir", "StdErr", "StdIn", "StdOut", "OS"}
+    {
+        "Comment",
+        "AdminComment",
+        "SystemComment",
+        "Extra",
+        "Command",
+        "SubmitLine",
+        "WorkDir",
+        "StdErr",
+        "StdIn",
+        "StdOut",
+    }
+    | {"OS"}
 )
 """Keys whose value is free text to the end of a line of their own."""
 

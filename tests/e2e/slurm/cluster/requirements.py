@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.e2e.slurm.cluster.errors import Unavailable
+from tests.e2e.slurm.cluster.release import Release
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -50,17 +51,19 @@ def missing(*, accounting: bool = True) -> list[str]:
     return sorted(packages)
 
 
-def require(command: str = "", *, accounting: bool = False) -> None:
+def require(command: str = "", *, accounting: bool = False, release: Release | None = None) -> None:
     """Return when a cluster can be made here; *command* is what root is told to type, this process's own by default.
 
-    A cluster without *accounting* needs less of the machine.
+    A cluster without *accounting* needs less of the machine, and one of another *release* brings its own Slurm.
 
     Raises:
         Unavailable: it cannot; the message says why and what to type.
     """
     if sys.platform != "linux":
         raise Unavailable("a private Slurm cluster needs Linux: its nodes are mount namespaces")
-    packages = missing(accounting=accounting)
+    if release is not None and not release.ready:
+        raise Unavailable(f"Slurm {release.name} is not here; type: make test-release RELEASE={release.name}")
+    packages = missing(accounting=accounting) if release is None or release.root is None else []
     if packages:
         raise Unavailable(
             f"Slurm is not installed here; type: sudo apt-get install --no-install-recommends {' '.join(packages)}"
@@ -80,10 +83,19 @@ def ensure_installed(command: str = "") -> None:
     """
     packages = missing()
     if packages and os.geteuid() == 0 and shutil.which("apt-get"):
-        print(f"Installing {', '.join(packages)} …", flush=True)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
-            ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
-            if ended:
-                raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")
+        install(packages)
     require(command, accounting=True)
+
+
+def install(packages: list[str]) -> None:
+    """Install *packages* with apt, its output in sight.
+
+    Raises:
+        Unavailable: apt failed.
+    """
+    print(f"Installing {', '.join(packages)} …", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (["update"], ["install", "--yes", "--no-install-recommends", *packages]):
+        ended = subprocess.run(["apt-get", *words], env=environment, check=False).returncode
+        if ended:
+            raise Unavailable(f"`apt-get {' '.join(words)}` failed with {ended}; its last lines say why")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.slurm.cluster.release import Release
 from wheeltapper import config
 
 QUICK_SCHEDULING = "bf_interval=1,sched_interval=1,batch_sched_delay=0"
@@ -21,6 +21,9 @@ CREDENTIAL_S = 15
 """Slurm holds a requeued job back for the life of a credential and one second more: 121 s unless this shortens it.
 It must outlast a prolog that is slow on purpose."""
 
+WITHOUT_CGROUPS = (25, 11)
+"""From this release on Slurm runs without cgroups by a line of cgroup.conf; before, by a task plugin that does nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -29,6 +32,7 @@ class Layout:
     folder: Path
     nodes: tuple[str, ...]
     port: int
+    release: Release
 
     @property
     def slurm_conf(self) -> Path:
@@ -90,7 +94,7 @@ def slurm_conf(
         "KillWait": "2",
         **hooks,
     }
-    if _release() < (25, 11):
+    if layout.release.version < WITHOUT_CGROUPS:
         lines["TaskPlugin"] = "task/none"
     if gpus:
         lines["GresTypes"] = "gpu"
@@ -113,13 +117,8 @@ def write_slurm(layout: Layout, conf: str, gpus: int) -> None:
     """Write Slurm's own files into the cluster's folder."""
     layout.slurm_conf.write_text(conf)
     (layout.folder / "gres.conf").write_text(gres_conf(gpus))
-    if _release() >= (25, 11):
+    if layout.release.version >= WITHOUT_CGROUPS:
         (layout.folder / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
-
-
-def _release() -> tuple[int, ...]:
-    said = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True).stdout
-    return tuple(int(part) for part in said.split()[1].split(".")[:2])
 
 
 def wheeltapper_toml(own: Mapping[str, Any], changes: Mapping[str, Any]) -> str:
