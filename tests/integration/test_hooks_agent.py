@@ -44,13 +44,13 @@ def test_a_verdict_is_renewed_before_it_expires(node: Node):
     assert node.state == "ok"
 
 
-def test_a_lost_gpu_is_in_the_verdict_within_a_tenth_of_a_second(node: Node):
+def test_a_lost_gpu_is_in_the_verdict_before_it_is_renewed(node: Node):
+    """The line itself wakes the agent: nothing waits for the next look."""
+    node.configure(agent={"verdict_valid_s": 3600.0})
     node.start()
-    began = time.monotonic()
     node.lose_gpu()
-    until(lambda: node.state == "fail", "the verdict")
 
-    assert time.monotonic() - began < 0.1
+    until(lambda: node.state == "fail", "the verdict")
 
 
 def test_a_lost_gpu_stops_the_next_job_with_a_full_reason(node: Node):

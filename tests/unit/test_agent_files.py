@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -232,10 +231,7 @@ def test_a_marker_that_is_not_there_is_none(tmp_path):
     assert markers.read("1") is None
 
 
-def test_the_store_is_quick_enough_to_be_used_in_the_event_loop(opened):
-    """A burst of a thousand findings; generous, because machines differ."""
+def test_a_burst_leaves_no_more_than_the_store_may_hold(opened):
     kept = opened(rows=100)
-    began = time.monotonic()
     kept.add([xid79(sequence=n, at=float(n)) for n in range(1000)], 1000)
-    assert time.monotonic() - began < 1.0
     assert len(kept.since(0.0, 1000)) == 100
