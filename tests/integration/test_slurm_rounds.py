@@ -214,7 +214,7 @@ def test_what_the_record_has_taught_leads_the_answer_and_drains_nothing(desk):
     at.round()
 
     [told] = at.told()
-    assert (told.diagnosis.label, told.diagnosis.symptom) == ("hardware/gpu_xid", "software/cuda_fault")
+    assert (told.diagnosis.label, told.diagnosis.rejected[0].label) == ("hardware/gpu_xid", "software/cuda_fault")
     assert "4 different jobs of 3 users" in told.diagnosis.sentence
     assert (told.decision.quarantine, told.decision.job.exclude) == ((), ("n2",))
     assert not [asked for asked in at.slurm.asked if asked[0] == "drain"]
