@@ -1,0 +1,50 @@
+"""What kind is told: how many nodes, with which folders in them, and what differs on a node image of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.kubernetes.cluster.images import COREDNS_TAG, ETCD_TAG, REPOSITORY
+from tests.e2e.kubernetes.cluster.node import MACHINE, Node
+
+
+def node_names(cluster: str, workers: int) -> list[str]:
+    """The names that kind gives the workers of *cluster*."""
+    return [f"{cluster}-worker{number if number > 1 else ''}" for number in range(1, workers + 1)]
+
+
+def kind_config(nodes: Sequence[Node], *, private: bool) -> str:
+    """kind's configuration for one control plane and the workers *nodes*."""
+    config: dict[str, Any] = {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "nodes": [
+            {"role": "control-plane"},
+            *({"role": "worker", "extraMounts": [_mount(node.folder)]} for node in nodes),
+        ],
+    }
+    if private:
+        config["networking"] = {"disableDefaultCNI": True, "kubeProxyMode": "nftables"}
+        config["kubeadmConfigPatches"] = [yaml.safe_dump(patch) for patch in _patches()]
+    return str(yaml.safe_dump(config, sort_keys=False))
+
+
+def _mount(folder: Path) -> dict[str, str]:
+    return {"hostPath": str(folder), "containerPath": MACHINE}
+
+
+def _patches() -> list[dict[str, Any]]:
+    return [
+        {
+            "kind": "ClusterConfiguration",
+            "imageRepository": REPOSITORY,
+            "dns": {"imageTag": COREDNS_TAG},
+            # The cluster does not outlive its tests: what is not on the disk yet may be lost with the machine.
+            "etcd": {"local": {"imageTag": ETCD_TAG, "extraArgs": {"unsafe-no-fsync": "true"}}},
+        },
+        {"kind": "KubeletConfiguration", "cgroupDriver": "cgroupfs", "failCgroupV1": False},
+    ]
