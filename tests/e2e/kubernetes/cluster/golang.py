@@ -12,6 +12,9 @@ from pathlib import Path
 from tests.e2e.kubernetes.cluster.cache import TOOLS, version
 from tests.e2e.kubernetes.cluster.errors import ClusterError
 
+SEARCHED = f"{os.environ.get('PATH', os.defpath)}:/usr/local/go/bin"
+"""Where Go is looked for: sudo forgets the place that Go's own instructions put it in."""
+
 KUBERNETES = version("kubernetes", "k8s.io/kubernetes")
 
 
@@ -78,9 +81,14 @@ def copy_from_module(tool: str, module: str, folder: str, target: Path) -> None:
         place.chmod(0o755 if place.is_dir() else 0o644)
 
 
+def is_here() -> bool:
+    """True when there is a Go."""
+    return shutil.which("go", path=SEARCHED) is not None
+
+
 def _go(tool: str, words: Sequence[str]) -> str:
     # Nothing of a person's own GOFLAGS; the toolchain that a go.mod asks for, Go fetches by itself.
-    environment = {**os.environ, "GOFLAGS": "", "CGO_ENABLED": "0", "GOWORK": "off"}
+    environment = {**os.environ, "PATH": SEARCHED, "GOFLAGS": "", "CGO_ENABLED": "0", "GOWORK": "off"}
     ended = subprocess.run(
         ["go", *words], cwd=TOOLS / tool, env=environment, capture_output=True, text=True, check=False
     )

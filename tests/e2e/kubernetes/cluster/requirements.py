@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from tests.e2e.kubernetes.cluster import golang
 from tests.e2e.kubernetes.cluster.docker import Docker
 from tests.e2e.kubernetes.cluster.errors import Unavailable
 
@@ -82,7 +83,7 @@ def require_for_build(private: bool, command: str = "") -> None:
             _install(packages)
         _require_packages(missing(BUILD_PACKAGE_OF))
         _require_root(command)
-    if shutil.which("go") is None:
+    if not golang.is_here():
         raise Unavailable("Go is needed to build Kubernetes, in version 1.21 or newer: see https://go.dev/doc/install")
 
 

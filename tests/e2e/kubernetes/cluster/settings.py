@@ -11,6 +11,23 @@ import yaml
 from tests.e2e.kubernetes.cluster.images import COREDNS_TAG, ETCD_TAG, REPOSITORY
 from tests.e2e.kubernetes.cluster.node import MACHINE, Node
 
+_KUBELET: dict[str, Any] = {
+    "kind": "KubeletConfiguration",
+    # A changed secret reaches the pods that have mounted it with the next look at them; a minute is long for a webhook
+    # that waits for its certificate.
+    "syncFrequency": "5s",
+}
+
+_KUBELET_OF_OUR_OWN = {"cgroupDriver": "cgroupfs", "failCgroupV1": False}
+
+_CLUSTER_OF_OUR_OWN: dict[str, Any] = {
+    "kind": "ClusterConfiguration",
+    "imageRepository": REPOSITORY,
+    "dns": {"imageTag": COREDNS_TAG},
+    # The cluster does not outlive its tests: what is not on the disk yet may be lost with the machine.
+    "etcd": {"local": {"imageTag": ETCD_TAG, "extraArgs": {"unsafe-no-fsync": "true"}}},
+}
+
 
 def node_names(cluster: str, workers: int) -> list[str]:
     """The names that kind gives the workers of *cluster*."""
@@ -27,24 +44,13 @@ def kind_config(nodes: Sequence[Node], *, private: bool) -> str:
             *({"role": "worker", "extraMounts": [_mount(node.folder)]} for node in nodes),
         ],
     }
+    patches = [_KUBELET]
     if private:
         config["networking"] = {"disableDefaultCNI": True, "kubeProxyMode": "nftables"}
-        config["kubeadmConfigPatches"] = [yaml.safe_dump(patch) for patch in _patches()]
+        patches = [_CLUSTER_OF_OUR_OWN, {**_KUBELET, **_KUBELET_OF_OUR_OWN}]
+    config["kubeadmConfigPatches"] = [yaml.safe_dump(patch) for patch in patches]
     return str(yaml.safe_dump(config, sort_keys=False))
 
 
 def _mount(folder: Path) -> dict[str, str]:
     return {"hostPath": str(folder), "containerPath": MACHINE}
-
-
-def _patches() -> list[dict[str, Any]]:
-    return [
-        {
-            "kind": "ClusterConfiguration",
-            "imageRepository": REPOSITORY,
-            "dns": {"imageTag": COREDNS_TAG},
-            # The cluster does not outlive its tests: what is not on the disk yet may be lost with the machine.
-            "etcd": {"local": {"imageTag": ETCD_TAG, "extraArgs": {"unsafe-no-fsync": "true"}}},
-        },
-        {"kind": "KubeletConfiguration", "cgroupDriver": "cgroupfs", "failCgroupV1": False},
-    ]
