@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.cluster.docker import Docker
-from tests.e2e.kubernetes.cluster.holder import CHECKOUT
+from tests.e2e.kubernetes.cluster.sharing import CHECKOUT
 
 PR_SET_CHILD_SUBREAPER = 36  # Linux, include/uapi/linux/prctl.h
 

@@ -16,11 +16,11 @@ When the owner of the cluster goes, however it goes, everything in it goes too.
 from tests.e2e.kubernetes.cluster.addons import GPU, gpus, pytorch_job
 from tests.e2e.kubernetes.cluster.cluster import Cluster
 from tests.e2e.kubernetes.cluster.errors import ClusterError, CommandFailed, NotInTime, Unavailable
-from tests.e2e.kubernetes.cluster.holder import attached, is_held, shared
 from tests.e2e.kubernetes.cluster.images import BASE_IMAGE
 from tests.e2e.kubernetes.cluster.kwok import simulated_nodes
 from tests.e2e.kubernetes.cluster.node import MACHINE, Node
 from tests.e2e.kubernetes.cluster.owner import check, started
+from tests.e2e.kubernetes.cluster.sharing import attached, is_held, shared
 
 __all__ = [
     "BASE_IMAGE",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.e2e.kubernetes.cluster import cache
 from tests.e2e.kubernetes.cluster.errors import ClusterError
-from tests.e2e.kubernetes.cluster.holder import attached, is_held, launch, read_state
+from tests.e2e.kubernetes.cluster.sharing import attached, is_held, launch, read_state
 
 
 def up(folder: Path) -> None:

@@ -94,8 +94,7 @@ class Node:
         return self.docker.call("exec", self.name, *argv, check=check)
 
     def stop_kubelet(self) -> None:
-        """Let the kubelet die; its pods run on, and the node becomes NotReady after a while."""
-        self.run("systemctl", "kill", "--signal=KILL", "kubelet")
+        """End the kubelet; its pods run on, and the node becomes NotReady after a while."""
         self.run("systemctl", "stop", "kubelet")
 
     def start_kubelet(self) -> None:

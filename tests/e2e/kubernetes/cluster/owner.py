@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import shutil
 import socket
@@ -148,7 +147,6 @@ def _forward(stack: ExitStack, cluster: Cluster, inner: Path) -> None:
     """Let processes outside reach the API server, on a port of the loopback device."""
     server = urlsplit(yaml.safe_load(inner.read_text())["clusters"][0]["cluster"]["server"])
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-    os.set_inheritable(listener.fileno(), True)
     program = (sys.executable, str(Path(__file__).with_name("forward.py")))
     with (cluster.folder / "forward.log").open("wb") as log:
         process = subprocess.Popen(
