@@ -26,7 +26,7 @@ slurm: $(READY) ## install Slurm and MUNGE where that is allowed, or say what to
 demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on this machine (root)
 	@$(BIN)/python -m tests.e2e.slurm.demo
 
-test: lint types contracts slurm wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
+test: lint types contracts slurm wheel-test ## lint, types, contracts, and every test, on a real Slurm cluster too
 	$(BIN)/pytest -n 2 --dist loadfile -m 'not kubernetes'
 
 kubernetes: $(READY) ## build a real Kubernetes for tests, once, or say what to install for it

@@ -21,23 +21,33 @@ def test_workers_are_named_as_kind_names_them():
     assert node_names("lab", 3) == ["lab-worker", "lab-worker2", "lab-worker3"]
 
 
-@pytest.mark.parametrize("private", [True, False])
-def test_each_worker_has_its_own_folder_and_the_control_plane_has_none(private: bool):
-    nodes = yaml.safe_load(kind_config(NODES, private=private))["nodes"]
+def _mounted(stores: Path | None) -> list[tuple[str, list[str]]]:
+    nodes = yaml.safe_load(kind_config("lab", NODES, stores))["nodes"]
+    return [(node["role"], [mount["hostPath"] for mount in node["extraMounts"]]) for node in nodes]
 
-    assert [node["role"] for node in nodes] == ["control-plane", "worker", "worker"]
-    assert [mount["hostPath"] for node in nodes for mount in node.get("extraMounts", [])] == [
-        "/folder/lab-worker",
-        "/folder/lab-worker2",
+
+def test_each_worker_has_its_own_folder_and_the_control_plane_has_none():
+    assert _mounted(None) == [
+        ("control-plane", []),
+        ("worker", ["/folder/lab-worker"]),
+        ("worker", ["/folder/lab-worker2"]),
+    ]
+
+
+def test_each_node_of_our_own_image_has_a_store_of_images():
+    assert _mounted(Path("/stores")) == [
+        ("control-plane", ["/stores/lab-control-plane"]),
+        ("worker", ["/folder/lab-worker", "/stores/lab-worker"]),
+        ("worker", ["/folder/lab-worker2", "/stores/lab-worker2"]),
     ]
 
 
 def test_on_the_published_node_image_kinds_own_network_is_used():
-    assert "networking" not in yaml.safe_load(kind_config(NODES, private=False))
+    assert "networking" not in yaml.safe_load(kind_config("lab", NODES, None))
 
 
 def test_our_own_node_image_asks_for_the_images_that_are_in_it():
-    patches = yaml.safe_load(kind_config(NODES, private=True))["kubeadmConfigPatches"]
+    patches = yaml.safe_load(kind_config("lab", NODES, Path("/stores")))["kubeadmConfigPatches"]
     cluster = next(patch for patch in map(yaml.safe_load, patches) if patch["kind"] == "ClusterConfiguration")
 
     assert cluster["dns"]["imageTag"] == version("coredns", "github.com/coredns/coredns")

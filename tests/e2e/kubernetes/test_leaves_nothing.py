@@ -27,7 +27,7 @@ from tests.e2e.kubernetes.cluster import started
 
 with started(Path(sys.argv[1]), workers=1) as cluster:
     cluster.kubectl("create", "configmap", "only-here")
-    print(cluster.walls, cluster.name, flush=True)
+    print(cluster.walls, cluster.name, cluster.docker.socket, flush=True)
     sys.stdin.read()
 """
 
@@ -119,7 +119,8 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
     )  # fmt: skip
     with owner:
         assert owner.stdout is not None
-        walls, name = owner.stdout.readline().split()
+        walls, name, socket = owner.stdout.readline().split()
+        disks = Path(socket).parent / "docker"
         pids = _below(int(walls)) if int(walls) else []
         inside = _namespaces_of(pids) - _namespaces_of([os.getpid()])
         assert not cluster.get("configmap", "only-here")
@@ -129,10 +130,15 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
     def gone() -> bool:
         _reap()
         alive = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-        return not (alive or _processes_that_name(cluster_folder) or _cgroups() - cgroups_before or _containers(name))
+        return not (
+            alive
+            or _processes_that_name(cluster_folder)
+            or _cgroups() - cgroups_before
+            or _containers(name)
+            or disks.exists()
+        )
 
     _until(gone, "the end of every process, control group and container of the cluster")
     assert not inside & _namespaces_of(_all_pids())
     assert not _mounts_of(cluster_folder)
-    assert not (cluster_folder / "private").exists()
     assert cluster.kubectl("get", "--raw=/readyz") == "ok"

@@ -58,7 +58,7 @@ def steps(here: Cache, private: bool) -> list[Step]:
         Step("pause", here.bin / "pause", images.make_pause),
         Step("the packages of the base image", here.base_root, images.make_root),
         Step("the packages of the node image", here.node_packages, node_image.make_packages),
-        Step("all images, and the node image with them in it", here.docker, partial(_make_docker, here)),
+        Step("the images", here.seed, partial(_make_seed, here)),
     ]
 
 
@@ -121,12 +121,13 @@ def _make_images(docker: Docker, here: Cache, wanted: dict[str, str]) -> None:
             images.make_program(docker, name, image, here.bin / name)
 
 
-def _make_docker(here: Cache, data: Path) -> None:
-    """The data folder of a Docker that has the base image and the node image."""
-    work = data.with_name(f"{data.name}-work")
+def _make_seed(here: Cache, seed: Path) -> None:
+    """The data folders of a Docker that has the base image and the node image, and of a node's containerd."""
+    work = seed.with_name(f"{seed.name}-work")
     _remove(work)
     work.mkdir()
-    private = PrivateDocker(data, work / "scratch", work / "docker.log")
+    seed.mkdir()
+    private = PrivateDocker(seed / "docker", work / "scratch", work / "docker.log")
     private.start()
     try:
         docker = private.docker
@@ -138,6 +139,7 @@ def _make_docker(here: Cache, data: Path) -> None:
         root = work / "node"
         subprocess.run(["cp", "--archive", "--reflink=auto", here.node_packages, root], check=True)
         node_image.make_node(here, root, archive)
+        (root / "var/lib/containerd").rename(seed / "containerd")
         _import(docker, root)
         docker.call("image", "rm", *(image for image in wanted.values() if image != images.BASE_IMAGE))
         private.finish()

@@ -44,9 +44,24 @@ class Cache:
         return self.programs / "kind-files"
 
     @property
+    def seed(self) -> Path:
+        """What private clusters start from."""
+        return self.images / "seed"
+
+    @property
     def docker(self) -> Path:
-        """A data folder of Docker's that holds the node image and the base image, to start private daemons from."""
-        return self.images / "docker"
+        """A data folder of Docker's that holds the node image and the base image."""
+        return self.seed / "docker"
+
+    @property
+    def containerd(self) -> Path:
+        """A data folder of containerd's that holds all images for the inside of a node."""
+        return self.seed / "containerd"
+
+    @property
+    def running(self) -> Path:
+        """Where private clusters keep what ends with them: links to the seed, so on the same file system."""
+        return self.images / "running"
 
     @property
     def base_root(self) -> Path:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,7 @@ class PrivateDocker:
         self._data = data
         self._log = log
         self._daemon: subprocess.Popen[bytes] | None = None
+        self._companions: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Start it and wait until it answers.
@@ -94,6 +96,16 @@ class PrivateDocker:
                 raise ClusterError(f"the private Docker did not start; the end of {self._log}:\n{last}")
             time.sleep(0.05)
 
+    def run_beside(self, argv: Sequence[str], log: Path, descriptor: int) -> None:
+        """Start a program inside the walls that ends with them; it inherits *descriptor*."""
+        with log.open("wb") as out:
+            self._companions.append(
+                subprocess.Popen(
+                    entering(self.walls.pid, argv),
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(descriptor,), start_new_session=True,
+                )
+            )  # fmt: skip
+
     def finish(self, seconds: float = 30.0) -> None:
         """Let the daemon write down what it knows, then stop; what it keeps in *data* can be used again."""
         assert self._daemon is not None
@@ -113,14 +125,16 @@ class PrivateDocker:
 
     def stop(self) -> None:
         """End the daemon and all its containers at once."""
+        # What nsenter started is not killed by way of nsenter: an orphan that nobody reaps would keep process 1 waiting.
         self.walls.stop()
-        if self._daemon is not None:
-            self._daemon.wait()
-            self._daemon = None
+        for process in (*self._companions, *([self._daemon] if self._daemon else [])):
+            process.wait()
+        self._companions.clear()
+        self._daemon = None
 
 
-def copy_data(seed: Path, target: Path) -> None:
-    """Make *target* a data folder like *seed*, in which no daemon runs, without copying the files of its images.
+def copy_docker(seed: Path, target: Path) -> None:
+    """Make *target* a data folder of Docker's like *seed*, in which no daemon runs, without copying its images.
 
     A layer of an image is only ever read, so a link to it will do. All else is small, and the daemon's own.
     """
@@ -132,3 +146,14 @@ def copy_data(seed: Path, target: Path) -> None:
     shutil.copytree(seed, target, symlinks=True, ignore=of_layers)
     for layer in (seed / "overlay2").glob("*/diff"):
         (target / "overlay2" / layer.parent.name / "diff").symlink_to(layer)
+
+
+def copy_containerd(seed: Path, target: Path) -> None:
+    """Make *target* a data folder of containerd's like *seed*, in which no daemon runs, without copying its images.
+
+    Unpacked layers are only ever read, so links to their files will do; the databases are each daemon's own.
+    """
+    subprocess.run(["cp", "--archive", "--link", seed, target], check=True)
+    for database in target.glob("*/*.db"):
+        database.unlink()
+        shutil.copy(seed / database.relative_to(target), database)

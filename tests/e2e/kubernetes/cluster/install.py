@@ -12,7 +12,7 @@ from tests.e2e.kubernetes.cluster import cache
 from tests.e2e.kubernetes.cluster.build import build, complete
 from tests.e2e.kubernetes.cluster.docker import Docker
 from tests.e2e.kubernetes.cluster.errors import ClusterError
-from tests.e2e.kubernetes.cluster.requirements import PUBLISHED_NODE_IMAGE, is_private, require_for_build
+from tests.e2e.kubernetes.cluster.requirements import PUBLISHED_NODE_IMAGE, allow_several, is_private, require_for_build
 
 
 def main() -> int:
@@ -20,6 +20,7 @@ def main() -> int:
         _pull_where_possible()
         private = is_private()
         require_for_build(private, " ".join(sys.argv[1:]))
+        allow_several()
         here = cache.find()
         if not complete(here, private):
             print(

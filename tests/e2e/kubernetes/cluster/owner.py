@@ -20,16 +20,18 @@ from tests.e2e.kubernetes.cluster import addons, cache, network
 from tests.e2e.kubernetes.cluster.build import complete
 from tests.e2e.kubernetes.cluster.cache import Cache
 from tests.e2e.kubernetes.cluster.cluster import Cluster, point_at
-from tests.e2e.kubernetes.cluster.docker import Docker, PrivateDocker, copy_data
+from tests.e2e.kubernetes.cluster.docker import Docker, PrivateDocker, copy_containerd, copy_docker
 from tests.e2e.kubernetes.cluster.errors import CommandFailed, NotInTime, Unavailable
 from tests.e2e.kubernetes.cluster.node import Node
 from tests.e2e.kubernetes.cluster.node_image import NODE_IMAGE
 from tests.e2e.kubernetes.cluster.requirements import PUBLISHED_NODE_IMAGE, is_private, require
-from tests.e2e.kubernetes.cluster.settings import kind_config, node_names
-from tests.e2e.kubernetes.cluster.walls import entering, in_network
+from tests.e2e.kubernetes.cluster.settings import control_plane, kind_config, node_names
+from tests.e2e.kubernetes.cluster.walls import in_network
 
 CREATE_S = 400.0
 """Seconds that kind may take; about 40 on a machine that is not overloaded."""
+
+KIND_CONFIG = "kind.yaml"
 
 _log = logging.getLogger(__name__)
 
@@ -80,18 +82,21 @@ def started(folder: Path, *, workers: int = 3, gpus: int = 2) -> Iterator[Cluste
 def _private(stack: ExitStack, folder: Path, workers: int, gpus: int) -> Cluster:
     """A cluster in a Docker of its own."""
     here = cache.find()
-    place = folder / "private"
+    name = "wheeltapper"
+    place = here.running / secrets.token_hex(4)
     private = PrivateDocker(place / "docker", place, folder / "docker.log")
     stack.callback(shutil.rmtree, place, ignore_errors=True)
     stack.callback(private.stop)
-    copy_data(here.docker, place / "docker")
-    private.start()
-    name = "wheeltapper"
+    copy_docker(here.docker, place / "docker")
     nodes = _make_nodes(name, folder, workers, gpus, private.docker)
+    for node in (control_plane(name), *(node.name for node in nodes)):
+        copy_containerd(here.containerd, place / node)
+    private.start()
     cluster = Cluster(folder, name, cache=here, docker=private.docker, walls=private.walls.pid, nodes=nodes)
+    (folder / KIND_CONFIG).write_text(kind_config(name, nodes, place))
     inner = folder / "kubeconfig.inside"
-    _create(cluster, in_network(cluster.walls, _kind(here, name, NODE_IMAGE, folder, inner, nodes, private=True)))
-    _forward(stack, cluster, inner)
+    _create(cluster, in_network(cluster.walls, _kind(here, name, NODE_IMAGE, inner)))
+    _forward(private, cluster, inner)
     return cluster
 
 
@@ -102,13 +107,14 @@ def _on_the_machine(stack: ExitStack, folder: Path, workers: int, gpus: int) -> 
     name = f"wheeltapper-{secrets.token_hex(3)}"
     nodes = _make_nodes(name, folder, workers, gpus, docker)
     cluster = Cluster(folder, name, cache=here, docker=docker, walls=0, nodes=nodes)
+    (folder / KIND_CONFIG).write_text(kind_config(name, nodes, None))
     with (folder / "kind-delete.log").open("wb") as log:
         after_me = subprocess.Popen(
             ["sh", "-c", _AFTER_ME, "sh", str(here.bin / "kind"), name],
             stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True, env=docker.environment,
         )  # fmt: skip
     stack.callback(after_me.communicate)
-    _create(cluster, _kind(here, name, PUBLISHED_NODE_IMAGE, folder, cluster.kubeconfig, nodes, private=False))
+    _create(cluster, _kind(here, name, PUBLISHED_NODE_IMAGE, cluster.kubeconfig))
     cluster.load(here.archive)
     return cluster
 
@@ -120,14 +126,10 @@ def _make_nodes(cluster: str, folder: Path, workers: int, gpus: int, docker: Doc
     return nodes
 
 
-def _kind(
-    here: Cache, name: str, image: str, folder: Path, kubeconfig: Path, nodes: list[Node], *, private: bool
-) -> list[str]:
-    config = folder / "kind.yaml"
-    config.write_text(kind_config(nodes, private=private))
+def _kind(here: Cache, name: str, image: str, kubeconfig: Path) -> list[str]:
     return [
-        str(here.bin / "kind"), "create", "cluster", f"--name={name}", f"--image={image}", f"--config={config}",
-        f"--kubeconfig={kubeconfig}", "--retain",
+        str(here.bin / "kind"), "create", "cluster", f"--name={name}", f"--image={image}", "--retain",
+        f"--config={kubeconfig.with_name(KIND_CONFIG)}", f"--kubeconfig={kubeconfig}",
     ]  # fmt: skip
 
 
@@ -143,17 +145,11 @@ def _create(cluster: Cluster, command: list[str]) -> None:
         raise CommandFailed(command, ended)
 
 
-def _forward(stack: ExitStack, cluster: Cluster, inner: Path) -> None:
+def _forward(private: PrivateDocker, cluster: Cluster, inner: Path) -> None:
     """Let processes outside reach the API server, on a port of the loopback device."""
     server = urlsplit(yaml.safe_load(inner.read_text())["clusters"][0]["cluster"]["server"])
-    listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     program = (sys.executable, str(Path(__file__).with_name("forward.py")))
-    with (cluster.folder / "forward.log").open("wb") as log:
-        process = subprocess.Popen(
-            entering(cluster.walls, (*program, str(listener.fileno()), str(server.hostname), str(server.port))),
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(listener.fileno(),), start_new_session=True,
-        )  # fmt: skip
-    stack.callback(process.wait)
-    stack.callback(process.kill)
-    point_at(inner, f"https://127.0.0.1:{listener.getsockname()[1]}", cluster.kubeconfig)
-    listener.close()
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        target = (str(listener.fileno()), str(server.hostname), str(server.port))
+        private.run_beside((*program, *target), cluster.folder / "forward.log", listener.fileno())
+        point_at(inner, f"https://127.0.0.1:{listener.getsockname()[1]}", cluster.kubeconfig)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 from tests.e2e.kubernetes.cluster import golang
 from tests.e2e.kubernetes.cluster.docker import Docker
@@ -36,6 +37,12 @@ BUILD_PACKAGE_OF = {
     "tar": "tar",
 }
 """The same for building the node image."""
+
+
+WATCHES = Path("/proc/sys/fs/inotify/max_user_instances")
+
+WATCHES_WANTED = 1024
+"""A cluster of four nodes takes about 65 instances of inotify; Linux gives one user 128, kind's advice is this many."""
 
 
 def is_private() -> bool:
@@ -85,6 +92,18 @@ def require_for_build(private: bool, command: str = "") -> None:
         _require_root(command)
     if not golang.is_here():
         raise Unavailable("Go is needed to build Kubernetes, in version 1.21 or newer: see https://go.dev/doc/install")
+
+
+def allow_several() -> None:
+    """Let root have as many watches as several clusters side by side need; it holds until the machine's next boot."""
+    now = int(WATCHES.read_text())
+    if now >= WATCHES_WANTED:
+        return
+    if os.geteuid() == 0 and os.access(WATCHES, os.W_OK):
+        print(f"Raising fs.inotify.max_user_instances from {now} to {WATCHES_WANTED}, for several clusters at once.")
+        WATCHES.write_text(f"{WATCHES_WANTED}\n")
+    else:
+        print(f"For several clusters at once: sudo sysctl fs.inotify.max_user_instances={WATCHES_WANTED}")
 
 
 def _require_linux() -> None:

@@ -29,28 +29,39 @@ _CLUSTER_OF_OUR_OWN: dict[str, Any] = {
 }
 
 
+def control_plane(cluster: str) -> str:
+    """The name that kind gives the control plane of *cluster*."""
+    return f"{cluster}-control-plane"
+
+
 def node_names(cluster: str, workers: int) -> list[str]:
     """The names that kind gives the workers of *cluster*."""
     return [f"{cluster}-worker{number if number > 1 else ''}" for number in range(1, workers + 1)]
 
 
-def kind_config(nodes: Sequence[Node], *, private: bool) -> str:
-    """kind's configuration for one control plane and the workers *nodes*."""
+def kind_config(cluster: str, nodes: Sequence[Node], stores: Path | None) -> str:
+    """kind's configuration for one control plane and the workers *nodes*.
+
+    *stores* has a data folder for each node's containerd, by the node's name; None where the published node image is used.
+    """
+    own = {} if stores is None else {"networking": {"disableDefaultCNI": True, "kubeProxyMode": "nftables"}}
+    patches = [_KUBELET] if stores is None else [_CLUSTER_OF_OUR_OWN, {**_KUBELET, **_KUBELET_OF_OUR_OWN}]
+    folders = [(control_plane(cluster), []), *((node.name, [_mount(node.folder, MACHINE)]) for node in nodes)]
     config: dict[str, Any] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "nodes": [
-            {"role": "control-plane"},
-            *({"role": "worker", "extraMounts": [_mount(node.folder)]} for node in nodes),
+            {
+                "role": "worker" if name != control_plane(cluster) else "control-plane",
+                "extraMounts": mounts if stores is None else [*mounts, _mount(stores / name, "/var/lib/containerd")],
+            }
+            for name, mounts in folders
         ],
+        **own,
+        "kubeadmConfigPatches": [yaml.safe_dump(patch) for patch in patches],
     }
-    patches = [_KUBELET]
-    if private:
-        config["networking"] = {"disableDefaultCNI": True, "kubeProxyMode": "nftables"}
-        patches = [_CLUSTER_OF_OUR_OWN, {**_KUBELET, **_KUBELET_OF_OUR_OWN}]
-    config["kubeadmConfigPatches"] = [yaml.safe_dump(patch) for patch in patches]
     return str(yaml.safe_dump(config, sort_keys=False))
 
 
-def _mount(folder: Path) -> dict[str, str]:
-    return {"hostPath": str(folder), "containerPath": MACHINE}
+def _mount(folder: Path, inside: str) -> dict[str, str]:
+    return {"hostPath": str(folder), "containerPath": inside}
