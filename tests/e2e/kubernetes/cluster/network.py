@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tests.e2e.kubernetes.cluster.cluster import Cluster
-from tests.e2e.kubernetes.cluster.errors import CommandFailed
 
 # The first argument is the configuration for the kubelet's runtime, the others are words of routes.
 _SET_UP = """
@@ -25,28 +24,15 @@ done
 
 def connect(cluster: Cluster) -> None:
     """Give all pods a network; the nodes become Ready by it."""
-    nodes = {node["metadata"]["name"]: node for node in cluster.objects("nodes")}
-    running = []
-    for name, node in nodes.items():
-        routes = [
-            word
-            for other in nodes.values()
-            if other is not node
-            for word in (other["spec"]["podCIDR"], _address(other))
-        ]
-        command = ["docker", "exec", name, "sh", "-c", _SET_UP, "sh", _conflist(node["spec"]["podCIDR"]), *routes]
-        running.append(
-            subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=cluster.docker.environment
-            )
-        )
-    for process in running:
-        output, errors = process.communicate()
-        if process.returncode != 0:
-            raise CommandFailed(
-                list(map(str, process.args)) if isinstance(process.args, list) else [str(process.args)],
-                subprocess.CompletedProcess(process.args, process.returncode, output, errors),
-            )
+    nodes = cluster.objects("nodes")
+
+    def set_up(node: Mapping[str, Any]) -> None:
+        routes = [word for other in nodes if other is not node for word in (other["spec"]["podCIDR"], _address(other))]
+        network = _conflist(node["spec"]["podCIDR"])
+        cluster.docker.call("exec", node["metadata"]["name"], "sh", "-c", _SET_UP, "sh", network, *routes)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(set_up, nodes))
 
 
 def has_addresses(cluster: Cluster) -> bool:
