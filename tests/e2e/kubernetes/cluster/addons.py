@@ -15,7 +15,7 @@ from tests.e2e.kubernetes.cluster.node import MACHINE
 GPU = "nvidia.com/gpu"
 DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins"
 
-READY_S = 180.0
+READY_S = 300.0
 """Seconds until everything must be ready; it takes about 20 on a machine that is not overloaded."""
 
 

@@ -17,7 +17,7 @@ from tests.e2e.kubernetes.cluster.cache import FILES
 from tests.e2e.kubernetes.cluster.errors import ClusterError, CommandFailed
 from tests.e2e.kubernetes.cluster.walls import ENVIRONMENT, Walls, entering
 
-START_S = 30.0
+START_S = 120.0
 """Seconds until a daemon must answer; it takes one or two on a machine that is not overloaded."""
 
 

@@ -28,7 +28,7 @@ from tests.e2e.kubernetes.cluster.requirements import PUBLISHED_NODE_IMAGE, is_p
 from tests.e2e.kubernetes.cluster.settings import control_plane, kind_config, node_names
 from tests.e2e.kubernetes.cluster.walls import in_network
 
-CREATE_S = 400.0
+CREATE_S = 600.0
 """Seconds that kind may take; about 40 on a machine that is not overloaded."""
 
 KIND_CONFIG = "kind.yaml"

@@ -108,7 +108,7 @@ def in_network(pid: int, argv: Sequence[str]) -> list[str]:
     return ["nsenter", f"--target={pid}", "--net", *argv]
 
 
-def _child(parent: int, timeout: float = 5.0) -> int:
+def _child(parent: int, timeout: float = 30.0) -> int:
     """The process id of *parent*'s one child, waited for up to *timeout* seconds.
 
     Raises:
