@@ -156,11 +156,6 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
         _reap()
         return [
             *(f"process {pid}" for pid, start in born.items() if start and _born(pid) == start),
-            *(
-                f"a namespace of process {pid}"
-                for pid in _all_pids()
-                if 0 < _born(pid) < ended and inside & _namespaces_of([pid])
-            ),
             *_processes_that_name(cluster_folder),
             *_processes_that_name(disks.parent),
             *(str(path) for path in (disks, *cgroups) if path.exists()),
@@ -168,5 +163,6 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
         ]
 
     _until_nothing(left)
+    assert not [pid for pid in _all_pids() if 0 < _born(pid) < ended and inside & _namespaces_of([pid])]
     assert not _mounts_of(cluster_folder)
     assert cluster.kubectl("get", "--raw=/readyz") == "ok"
