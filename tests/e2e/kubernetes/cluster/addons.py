@@ -78,7 +78,7 @@ def _install_training_operator(cluster: Cluster) -> None:
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     # On the server's side: the CRDs are too large for the annotation that a client would keep.
-    cluster.kubectl("apply", "--server-side", "--kustomize", str(folder))
+    cluster.kubectl("apply", "--server-side", "--kustomize", str(folder), timeout=READY_S)
 
 
 def _webhook_answers(cluster: Cluster) -> bool:
