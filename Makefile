@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm compiler tools demo test test-releases test-release unit pythons lint types contracts format docs wheel-test bench build clean
+.PHONY: help install slurm kubernetes kubernetes-up kubernetes-down compiler tools demo test test-releases test-release test-kubernetes \
+	unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: $(READY) ## make .venv with wheeltapper and its tools in it
 
@@ -33,8 +34,20 @@ demo: $(READY) slurm ## play the whole loop on a real 4-node Slurm cluster on th
 tools: $(READY) ## install PostgreSQL, promtool and a browser for the tests where that is harmless, or say what to install
 	@$(BIN)/python -m tests.tools
 
-test: lint types contracts slurm compiler tools wheel-test ## everything: lint, types, contracts, and every test, on a real cluster too
-	$(BIN)/pytest -n 2 --dist loadfile
+test: lint types contracts slurm compiler tools wheel-test ## lint, types, contracts, and every test, on a real Slurm cluster too
+	$(BIN)/pytest -n 2 --dist loadfile -m 'not kubernetes'
+
+kubernetes: $(READY) ## build a real Kubernetes for tests, once, or say what to install for it
+	@$(BIN)/python -m tests.e2e.kubernetes.cluster.install make $(MAKECMDGOALS)
+
+kubernetes-up: kubernetes ## start a cluster for yourself, and say how to use it
+	@$(BIN)/python -m tests.e2e.kubernetes.cluster.manage up
+
+kubernetes-down: $(READY) ## end that cluster
+	@$(BIN)/python -m tests.e2e.kubernetes.cluster.manage down
+
+test-kubernetes: kubernetes ## the tests that need a Kubernetes cluster
+	$(BIN)/pytest tests/e2e/kubernetes -n 2 --dist loadfile
 
 test-releases: slurm ## the tests on real clusters, against 22.05, 24.11 and 26.05 of Slurm; says how long it takes
 	@$(BIN)/python -m tests.e2e.slurm.releases
@@ -57,7 +70,7 @@ pythons: ## the tests that need no cluster, on every Python from 3.10 to 3.13 th
 lint: $(READY) ## ruff and shellcheck
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/shellcheck hooks/prolog hooks/epilog hooks/healthcheck slurm/epilogslurmctld .ci/run
+	$(BIN)/shellcheck hooks/prolog hooks/epilog hooks/healthcheck slurm/epilogslurmctld .ci/run tests/e2e/kubernetes/cluster/files/runc tests/e2e/kubernetes/cluster/files/nslookup
 
 format: $(READY) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,76 @@
+"""Fixtures of the tests that need a real Kubernetes.
+
+They skip, and say what to type, where no cluster can be made; with ``WHEELTAPPER_REQUIRE_KUBERNETES=1`` they fail instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubernetes.cluster import Cluster, Unavailable, check, is_held, shared
+
+HERE = Path(__file__).parent
+PREFIX = "wheeltapper-kubernetes-"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.kubernetes)
+            # The first test waits for the cluster, too.
+            item.add_marker(pytest.mark.timeout(1200))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kubernetes_is_here() -> None:
+    """Skip everything here, or fail when Kubernetes is required, where no cluster can be made."""
+    try:
+        check(f"{sys.executable} -m pytest {HERE}")
+    except Unavailable as error:
+        if os.environ.get("WHEELTAPPER_REQUIRE_KUBERNETES") == "1":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_other_cluster() -> Iterator[None]:
+    """What finds a cluster by itself finds none: not a person's own, and not one that these tests run in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", os.devnull)
+        patch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+        yield
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest, testrun_uid: str) -> Iterator[Cluster]:
+    """The one cluster of this run, shared by all workers of pytest-xdist: a test leaves it as it found it.
+
+    When a test fails, the folder with all logs stays, and its name is printed.
+    """
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{testrun_uid[:12]}"
+    keep = folder / "keep"
+    with shared(folder) as made:
+        yield made
+        if request.session.testsfailed:
+            keep.touch()
+    if is_held(folder):
+        return
+    if keep.exists():
+        print(f"\nThe logs of the cluster are kept in {folder}")
+    else:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def cluster_folder() -> Iterator[Path]:
+    """An empty folder for a cluster of a test's own; gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    yield folder
+    shutil.rmtree(folder)
