@@ -337,6 +337,23 @@ class SlurmSection(Section):
     )
 
 
+class KubernetesSection(Section):
+    """How the operator works in its cluster."""
+
+    namespace: str = Field("wheeltapper", description="The namespace of the operator's own lease and secrets.")
+    pool_label: str = Field(
+        "node.kubernetes.io/instance-type",
+        description="The label of a node that names its pool: the budget's percentage is of a pool's nodes.",
+    )
+    domain_label: str = Field(
+        "topology.kubernetes.io/zone", description="The label of a node that names its failure domain."
+    )
+    writes_per_s: Seconds = Field(
+        200.0, strict=False, description="Writes a second in the long run: a tenth of what a small API server takes."
+    )
+    writes_burst: int = Field(100, ge=1, description="Writes at once before that.")
+
+
 class Config(Section):
     """The whole file."""
 
@@ -351,6 +368,7 @@ class Config(Section):
     ledger: LedgerSection = LedgerSection()
     metrics: MetricsSection = MetricsSection()
     slurm: SlurmSection = SlurmSection()
+    kubernetes: KubernetesSection = KubernetesSection()
 
 
 def parse(text: str, name: str = "configuration") -> Config:

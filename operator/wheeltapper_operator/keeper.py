@@ -1,0 +1,119 @@
+"""Looks after the nodes: whenever a node or its agent's word changes, the plan for it is made and carried out."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+
+from wheeltapper.config import PolicySection
+from wheeltapper_operator import names, objects, patches, quarantine
+from wheeltapper_operator.api import JSON_PATCH, Api, ApiError, path_of
+from wheeltapper_operator.events import Events, Regarding
+from wheeltapper_operator.objects import Labels, Node, NodeHealth
+from wheeltapper_operator.pace import Pace
+from wheeltapper_operator.pools import Pools
+from wheeltapper_operator.quarantine import Plan, Step
+from wheeltapper_operator.reflector import Change, Reflector
+from wheeltapper_operator.work import Queue
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 15.0
+"""How soon a node is looked at again that is out, or that the budget keeps in: nothing in the cluster tells us when a
+hold is over or another node came back."""
+
+CONFLICT_S = 5.0
+"""How soon a node is looked at again that somebody changed under our hands, should the watch not bring it first."""
+
+_REASONS = {
+    Step.QUARANTINE: "Quarantined",
+    Step.OBSERVE: "WouldBeQuarantined",
+    Step.BLOCKED: "QuarantineBlocked",
+    Step.RELEASE: "Released",
+    Step.SETTLE: "ReleasedByPerson",
+}
+
+
+class Keeper:
+    """The nodes of one cluster. What it plans follows from the cluster alone, so any replica may go on with it."""
+
+    def __init__(
+        self,
+        api: Api,
+        policy: PolicySection,
+        labels: Labels,
+        pace: Pace,
+        events: Events,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._api = api
+        self._policy = policy
+        self._pace = pace
+        self._clock = clock
+        self._events = events
+        self._pools = Pools()
+        self._said: dict[str, str] = {}
+        self._queue = Queue(self._look)
+        self.nodes = Reflector(api, path_of("v1", "nodes"), partial(objects.node, labels=labels), self._hear_node)
+        self.healths = Reflector(api, path_of(names.GROUP, "nodehealths"), objects.node_health, self._hear_health)
+
+    async def work(self) -> None:
+        """Look at every node once, and from then on at each that changes; for ever, while this replica leads."""
+        for node in self.nodes:
+            self._queue.add(node.name)
+        await self._queue.run()
+
+    def _hear_node(self, change: Change[Node]) -> None:
+        self._pools.hear(change)
+        if change.new is None:
+            self._said.pop(change.key, None)
+        else:
+            self._queue.add(change.key)
+
+    def _hear_health(self, change: Change[NodeHealth]) -> None:
+        self._queue.add(change.key)
+
+    async def _look(self, name: str) -> float | None:
+        """Do what is to be done about the node *name*; return in how many seconds it must be looked at again."""
+        node = self.nodes.get(name)
+        if node is None or not (self.nodes.synced.is_set() and self.healths.synced.is_set()):
+            return None if node is None else 1.0
+        plan = quarantine.plan(node, self.healths.get(name), self._pools.standing(node), self._policy, self._clock())
+        if plan.step in patches.CHANGES and not await self._change(node, plan):
+            return CONFLICT_S
+        self._tell(node, plan)
+        return AGAIN_S if plan.step in {Step.WAIT, Step.BLOCKED} else None
+
+    async def _change(self, node: Node, plan: Plan) -> bool:
+        """Carry out *plan*; return False when the node was changed by somebody else meanwhile."""
+        if plan.step is Step.QUARANTINE:
+            self._pools.reserve(node)
+        try:
+            await self._pace.step()
+            path = path_of("v1", "nodes", name=node.name)
+            answer = await self._api.patch(path, patches.of(plan, node), JSON_PATCH, fieldManager=names.MANAGER)
+        except ApiError as error:
+            if error.is_conflict or error.status == 404:
+                log.debug("%s was changed meanwhile: %s", node.name, error)
+                return False
+            raise
+        finally:
+            self._pools.settle(node)
+        self.nodes.put(answer)
+        return True
+
+    def _tell(self, node: Node, plan: Plan) -> None:
+        """Say what was done, or is not, once each time that it becomes something else."""
+        said = f"{plan.step.value}: {plan.why}"
+        if plan.step is Step.NOTHING or self._said.get(node.name) == said:
+            if plan.step is Step.NOTHING:
+                self._said.pop(node.name, None)
+            return
+        self._said[node.name] = said
+        log.info("%s: %s", node.name, said)
+        if plan.step in _REASONS:
+            about = Regarding("v1", "Node", node.name, node.uid)
+            warning = plan.step not in {Step.RELEASE, Step.SETTLE}
+            self._events.tell(about, _REASONS[plan.step], plan.why, warning=warning, now=self._clock())

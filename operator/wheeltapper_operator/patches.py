@@ -1,0 +1,62 @@
+"""A plan as the one write that carries it out.
+
+A node's taints have no merge key: a merge patch would replace those of other controllers. So it is a JSON patch that
+holds the version that was read; whoever changed the node since makes it fail, and then the plan is made anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wheeltapper import codec
+from wheeltapper_operator import names
+from wheeltapper_operator.api import Json
+from wheeltapper_operator.objects import Node, Taint
+from wheeltapper_operator.quarantine import Plan, Step, read_out
+
+CHANGES = frozenset({Step.QUARANTINE, Step.RELEASE, Step.SETTLE})
+"""The steps that change a node."""
+
+
+def of(plan: Plan, node: Node) -> list[Json]:
+    """Return the JSON patch of *plan* on *node*."""
+    unhealthy = _taint(plan)
+    taints = [_json(each) for each in node.taints if each.key != names.TAINT] + ([unhealthy] if unhealthy else [])
+    steps: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": node.version}]
+    steps.append({"op": "add", "path": "/spec/taints", "value": taints})
+    if _cordon(plan, node) != node.cordoned:
+        steps.append({"op": "add", "path": "/spec/unschedulable", "value": _cordon(plan, node)})
+    if not node.annotated:
+        steps.append({"op": "add", "path": "/metadata/annotations", "value": {}})
+    if plan.out is not None:
+        steps.append(_annotate(names.QUARANTINE, codec.dumps(plan.out)))
+    elif node.quarantine:
+        steps.append({"op": "remove", "path": _pointer(names.QUARANTINE)})
+    steps.append(_annotate(names.HISTORY, "[" + ",".join(codec.dumps(each) for each in plan.history) + "]"))
+    return steps
+
+
+def _cordon(plan: Plan, node: Node) -> bool:
+    if plan.out is not None:
+        return True
+    before = read_out(node.quarantine)
+    return node.cordoned and not (before is not None and before.cordoned)
+
+
+def _taint(plan: Plan) -> Json | None:
+    if plan.out is None:
+        return None
+    return {"key": names.TAINT, "value": plan.out.record.label.replace("/", "."), "effect": "NoSchedule"}
+
+
+def _json(taint: Taint) -> dict[str, Any]:
+    rest = {"value": taint.value, "timeAdded": taint.added}
+    return {"key": taint.key, "effect": taint.effect} | {key: value for key, value in rest.items() if value}
+
+
+def _annotate(name: str, value: str) -> Json:
+    return {"op": "add", "path": _pointer(name), "value": value}
+
+
+def _pointer(name: str) -> str:
+    return "/metadata/annotations/" + name.replace("~", "~0").replace("/", "~1")

@@ -1,0 +1,171 @@
+"""Keeps a trimmed copy of one kind of object, and tells what changed.
+
+A list in pages, then a watch from where it ended. What breaks a watch without a word is the danger: it is ended by us
+when it was silent for longer than bookmarks are apart, and begun anew from the last version seen; when the server no
+longer has that version, everything is listed again and compared, so that no change is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from wheeltapper.errors import SchedulerError
+from wheeltapper_operator.api import Api, ApiError, Json
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PAGE = 500
+"""Objects of one page: what kubectl asks for."""
+
+SILENCE_S = 90.0
+"""The API server sends a bookmark about once a minute; a watch that is silent for longer is dead."""
+
+WATCH_S = (240, 360)
+"""A watch is ended by the server after so many seconds, so that connections spread over API servers again."""
+
+BACKOFF_S = 0.5
+BACKOFF_MAX_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What became of one object: ``old`` is None for a new one, ``new`` is None for one that is gone."""
+
+    key: str
+    old: T | None
+    new: T | None
+
+
+Hear = Callable[[Change[T]], None]
+
+
+class Reflector(Generic[T]):
+    """The objects at *path*, each as *trim* makes it of the server's JSON; *hear* is told of every change.
+
+    *trim* returns None for an object that is of no interest. *query* narrows the list (``labelSelector``).
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        trim: Callable[[Json], T | None],
+        hear: Hear[T],
+        query: Mapping[str, str] | None = None,
+    ) -> None:
+        self._api = api
+        self._path = path
+        self._trim = trim
+        self._hear = hear
+        self._query = dict(query or {})
+        self._version = ""
+        self._objects: dict[str, T] = {}
+        self._versions: dict[str, int] = {}
+        self.synced = asyncio.Event()
+        self.lists = 0
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(tuple(self._objects.values()))
+
+    def get(self, key: str) -> T | None:
+        """Return the object that is called *key* (``namespace/name``, or ``name`` where there are no namespaces)."""
+        return self._objects.get(key)
+
+    def put(self, item: Json) -> None:
+        """Take up what the server answered to a write of ours, without waiting for the watch to say it again."""
+        self._take(item)
+
+    async def run(self) -> None:
+        """List and watch, for ever."""
+        pause = BACKOFF_S
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                    self.synced.set()
+                await self._watch()
+                pause = BACKOFF_S
+            except SchedulerError as error:
+                if isinstance(error, ApiError) and error.is_gone:
+                    log.info("The version of %s that we have seen is gone, and all are listed again.", self._path)
+                    self._version = ""
+                    continue
+                log.warning("%s is not seen for the moment: %s.", self._path, error)
+                if isinstance(error, ApiError):
+                    self._version = ""  # the server refuses what we ask for: begin anew
+                await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                pause = min(pause * 2, BACKOFF_MAX_S)
+
+    async def _list(self) -> None:
+        self.lists += 1
+        seen: set[str] = set()
+        page: Json = {"metadata": {}}
+        proceed = ""
+        while True:
+            page = await self._api.get(self._path, limit=PAGE, **self._query, **{"continue": proceed or None})
+            for item in page.get("items") or ():
+                seen.add(self._take(item))
+            proceed = page["metadata"].get("continue", "")
+            if not proceed:
+                break
+        for key in self._objects.keys() - seen:
+            self._drop(key)
+        self._version = page["metadata"]["resourceVersion"]
+
+    async def _watch(self) -> None:
+        events = self._api.watch(
+            self._path,
+            SILENCE_S,
+            resourceVersion=self._version,
+            allowWatchBookmarks="true",
+            timeoutSeconds=random.randint(*WATCH_S),  # noqa: S311 - jitter, not a secret
+            **self._query,
+        )
+        async for event in events:
+            item = event["object"]
+            if event["type"] == "DELETED":
+                self._drop(key_of(item), item)
+            elif event["type"] in {"ADDED", "MODIFIED"}:
+                self._take(item)
+            self._version = item["metadata"]["resourceVersion"]
+
+    def _take(self, item: Json) -> str:
+        key = key_of(item)
+        version = int(item["metadata"]["resourceVersion"])
+        if version < self._versions.get(key, 0):
+            return key  # the watch is behind an answer that we have had
+        new = self._trim(item)
+        old = self._objects.get(key)
+        if new is None:
+            self._drop(key)
+            return key
+        self._versions[key] = version
+        if new != old:
+            self._objects[key] = new
+            self._hear(Change(key, old, new))
+        return key
+
+    def _drop(self, key: str, last: Json | None = None) -> None:
+        """Forget *key*; *last* is what it was when it went, which may say more than we have seen."""
+        self._versions.pop(key, None)
+        old = self._objects.pop(key, None)
+        seen = self._trim(last) if last is not None else None
+        if old is not None or seen is not None:
+            self._hear(Change(key, seen or old, None))
+
+
+def key_of(item: Json) -> str:
+    """Return ``namespace/name`` of an object, or its name where it has no namespace."""
+    meta = item["metadata"]
+    namespace = meta.get("namespace")
+    return f"{namespace}/{meta['name']}" if namespace else str(meta["name"])
