@@ -8,8 +8,8 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
+from wheeltapper import kubernetes_names as names
 from wheeltapper.errors import SchedulerError
-from wheeltapper_operator import names
 from wheeltapper_operator.api import Api, ApiError, Json, path_of
 from wheeltapper_operator.pace import Pace
 

@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from wheeltapper import kubernetes_names as names
 from wheeltapper.config import PolicySection
-from wheeltapper_operator import names, objects, patches, quarantine
+from wheeltapper_operator import objects, patches, quarantine
 from wheeltapper_operator.api import JSON_PATCH, Api, ApiError, path_of
 from wheeltapper_operator.events import Events, Regarding
 from wheeltapper_operator.objects import Labels, Node, NodeHealth

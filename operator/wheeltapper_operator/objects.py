@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from wheeltapper import codec
+from wheeltapper import kubernetes_names as names
 from wheeltapper.evidence import Finding
 from wheeltapper.verdict import State
-from wheeltapper_operator import names
 from wheeltapper_operator.api import Json
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from wheeltapper import codec
-from wheeltapper_operator import names
+from wheeltapper import kubernetes_names as names
 from wheeltapper_operator.api import Json
 from wheeltapper_operator.objects import Node, Taint
 from wheeltapper_operator.quarantine import Plan, Step, read_out

@@ -9,7 +9,7 @@ import os
 import sys
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -87,6 +87,9 @@ class AgentSection(Section):
         100_000, ge=100, description="Findings kept on the node: about 50 MB at the longest excerpts."
     )
     ring_days: int = Field(14, ge=1, description="Days after which a finding is dropped: longer than most jobs.")
+    scheduler: Literal["slurm", "kubernetes"] = Field(
+        "slurm", description="Whom the node is spoken for to: the controller service, or the API server as a pod."
+    )
     health_interval_s: Seconds = Field(
         120.0,
         strict=False,

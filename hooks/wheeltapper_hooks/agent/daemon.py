@@ -6,13 +6,14 @@ import asyncio
 import fcntl
 import json
 import logging
+import os
 import signal
 import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 from wheeltapper import catalogue, codec, config
 from wheeltapper.checks.registry import choose
@@ -50,6 +51,13 @@ LOGS_S = 30.0
 """To read a job's logs: half of what the controller service waits for it, and a tail of 64 MB takes one or two."""
 
 
+class Speaker(Protocol):
+    """Who tells others how this node is."""
+
+    async def tell_for_ever(self) -> None:
+        """Tell it whenever it changes."""
+
+
 class Agent:
     """One node's agent."""
 
@@ -66,7 +74,8 @@ class Agent:
         (agent.run_dir / "jobs").mkdir(exist_ok=True, mode=0o700)
         self._alone = _only_one(agent.run_dir / "agent.lock")
         boot_id = read_boot_id(agent.procfs)
-        self.node = settings.node.name or socket.gethostname().partition(".")[0]
+        # A DaemonSet has one configuration for all nodes, and the node's name in the environment.
+        self.node = settings.node.name or os.environ.get("NODE_NAME") or socket.gethostname().partition(".")[0]
         self._boot_id = boot_id
         signatures = catalogue.load(settings.diagnosis.catalogue_dirs).of(Source.KERNEL)
         self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
@@ -79,9 +88,18 @@ class Agent:
         self._answers: Counter[tuple[str, int]] = Counter()
         self._controller = Controller(settings.controller, self.node)
         self._outbox = Outbox(self.store, self._controller, self._read_logs)
-        self._teller = Teller(self.watch, self._controller)
+        self._teller = self._speaker(agent.scheduler)
         self._use(settings)
         self.watch.write_settings()
+
+    def _speaker(self, scheduler: str) -> Speaker:
+        if scheduler == "slurm":
+            return Teller(self.watch, self._controller)
+        # OpenSSL costs megabytes that an agent under Slurm need not hold.
+        from wheeltapper_hooks.agent.api_server import ApiServer  # noqa: PLC0415
+        from wheeltapper_hooks.agent.kubernetes_teller import KubernetesTeller  # noqa: PLC0415
+
+        return KubernetesTeller(self.watch, ApiServer())
 
     def _use(self, settings: Config) -> None:
         self.config = settings

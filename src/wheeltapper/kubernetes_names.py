@@ -1,4 +1,4 @@
-"""Every name that we write into a cluster: one prefix for all of them."""
+"""Every name that agent and operator write into a cluster: one prefix for all of them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,129 @@
+"""Tells a Kubernetes cluster how this node is: its NodeHealth, which the operator acts on, and a condition for people.
+
+Nothing is written but a change, so a cluster at rest costs its API server nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import time
+from datetime import datetime, timezone
+from urllib.parse import quote
+
+from wheeltapper import codec
+from wheeltapper import kubernetes_names as names
+from wheeltapper.verdict import State, Verdict
+from wheeltapper_hooks.agent.api_server import MERGE, STRATEGIC, ApiServer, Json, Refused
+from wheeltapper_hooks.agent.boot import uptime
+from wheeltapper_hooks.agent.leave import FINDINGS_MAX
+from wheeltapper_hooks.agent.watch import Watch
+
+log = logging.getLogger(__name__)
+
+BACKOFF_S = 0.5
+BACKOFF_MAX_S = 60.0
+
+MESSAGE_MAX = 1024
+"""Characters of a sentence in the cluster: as many as an event may have."""
+
+_STATUS = {State.FAIL: "True", State.UNKNOWN: "Unknown"}
+
+
+class KubernetesTeller:
+    """Speaks for one node to the API server."""
+
+    def __init__(self, watch: Watch, server: ApiServer) -> None:
+        self._watch = watch
+        self._server = server
+        self._path = f"/apis/{names.GROUP}/nodehealths"
+        self._told: Json | None = None
+
+    async def tell_for_ever(self) -> None:
+        """Write what changed, for ever; what the server did not take is written again."""
+        pause = BACKOFF_S
+        while True:
+            self._watch.turned.clear()
+            try:
+                await asyncio.to_thread(self._tell, self._watch.verdict, time.time() - uptime() + self._watch.turned_at)
+            except OSError as error:
+                log.warning("The cluster was not told how this node is: %s.", error)
+                await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
+                pause = min(pause * 2, BACKOFF_MAX_S)
+                continue
+            pause = BACKOFF_S
+            await self._watch.turned.wait()
+
+    def _tell(self, verdict: Verdict, since: float) -> None:
+        own = f"{self._path}/{quote(verdict.node)}"
+        if self._told is None:
+            self._told = self._before(own)
+        status = health_status(verdict, since, self._told)
+        if status == self._told:
+            return
+        # The whole status, with a null for nothing: a merge patch adds to what is there.
+        self._server.request("PATCH", f"{own}/status", {"status": status}, MERGE)
+        patch = {"status": {"conditions": [condition(verdict, time.time())]}}
+        self._server.request("PATCH", f"/api/v1/nodes/{quote(verdict.node)}/status", patch, STRATEGIC)
+        self._told = status
+
+    def _before(self, own: str) -> Json:
+        """Return what the cluster holds of us, and make our object where there is none."""
+        try:
+            found = self._server.request("GET", own)
+        except Refused as error:
+            if error.status != 404:
+                raise
+            meta = {"name": self._watch.node}
+            found = self._server.request(
+                "POST", self._path, {"apiVersion": names.GROUP, "kind": "NodeHealth", "metadata": meta}
+            )
+        status: Json = found.get("status") or {}
+        return status
+
+
+def health_status(verdict: Verdict, since: float, before: Json) -> Json:
+    """Return the status of a NodeHealth; *since* (Unix seconds) is when our process saw this state begin.
+
+    The same state of the same boot goes on from what stood there *before*: a new agent is no new state.
+    """
+    goes_on = (before.get("verdict"), before.get("bootID")) == (verdict.state.value, verdict.boot_id)
+    return {
+        "verdict": verdict.state.value,
+        "bootID": verdict.boot_id,
+        "since": min(round(since, 3), before["since"]) if goes_on and "since" in before else round(since, 3),
+        "sentence": str(verdict)[:MESSAGE_MAX],
+        "findings": [codec.dump(each) for each in verdict.findings[:FINDINGS_MAX]],
+    }
+
+
+def condition(verdict: Verdict, now: float) -> Json:
+    """Return the node's condition: True is a problem, as everywhere in Kubernetes but in Ready."""
+    stamp = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": names.CONDITION,
+        "status": _STATUS.get(verdict.state, "False"),
+        "reason": reason(verdict),
+        "message": str(verdict)[:MESSAGE_MAX],
+        "lastHeartbeatTime": stamp,
+        "lastTransitionTime": stamp,
+    }
+
+
+def reason(verdict: Verdict) -> str:
+    """Return one CamelCase word for *verdict*.
+
+    >>> reason(Verdict("n1", State.OK, 0.0, 1.0, "b"))
+    'Healthy'
+    """
+    if verdict.state is State.OK:
+        return "Healthy"
+    if not verdict.findings:
+        return "NotJudged" if verdict.state is State.UNKNOWN else verdict.state.value.capitalize()
+    first = verdict.findings[0]
+    kind = first.label.partition("/")[2]
+    code = re.match(r"s?xid=\d+", first.detail)
+    named = code.group().replace("=", "").capitalize() if code else ""
+    return named + ("" if named and kind == "gpu_xid" else "".join(word.capitalize() for word in kind.split("_")))
