@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 
 from wheeltapper import kubernetes_names as names
-from wheeltapper.config import PolicySection
 from wheeltapper_operator import objects, patches, quarantine
-from wheeltapper_operator.api import JSON_PATCH, Api, ApiError, path_of
-from wheeltapper_operator.events import Events, Regarding
+from wheeltapper_operator.api import JSON_PATCH, ApiError, path_of
+from wheeltapper_operator.events import Regarding
 from wheeltapper_operator.objects import Labels, Node, NodeHealth
-from wheeltapper_operator.pace import Pace
+from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.pools import Pools
 from wheeltapper_operator.quarantine import Plan, Step
 from wheeltapper_operator.reflector import Change, Reflector
@@ -40,25 +38,17 @@ _REASONS = {
 class Keeper:
     """The nodes of one cluster. What it plans follows from the cluster alone, so any replica may go on with it."""
 
-    def __init__(
-        self,
-        api: Api,
-        policy: PolicySection,
-        labels: Labels,
-        pace: Pace,
-        events: Events,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._api = api
-        self._policy = policy
-        self._pace = pace
-        self._clock = clock
-        self._events = events
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._policy = parts.settings.policy
         self._pools = Pools()
         self._said: dict[str, str] = {}
         self._queue = Queue(self._look)
-        self.nodes = Reflector(api, path_of("v1", "nodes"), partial(objects.node, labels=labels), self._hear_node)
-        self.healths = Reflector(api, path_of(names.GROUP, "nodehealths"), objects.node_health, self._hear_health)
+        section = parts.settings.kubernetes
+        trim = partial(objects.node, labels=Labels(section.pool_label, section.domain_label))
+        self.nodes = Reflector(parts.api, path_of("v1", "nodes"), trim, self._hear_node)
+        self.healths = Reflector(parts.api, path_of(names.GROUP, "nodehealths"), objects.node_health, self._hear_health)
+        self.listeners: list[Callable[[Change[NodeHealth]], None]] = []
 
     async def work(self) -> None:
         """Look at every node once, and from then on at each that changes; for ever, while this replica leads."""
@@ -75,13 +65,17 @@ class Keeper:
 
     def _hear_health(self, change: Change[NodeHealth]) -> None:
         self._queue.add(change.key)
+        for listener in self.listeners:
+            listener(change)
 
     async def _look(self, name: str) -> float | None:
         """Do what is to be done about the node *name*; return in how many seconds it must be looked at again."""
         node = self.nodes.get(name)
         if node is None or not (self.nodes.synced.is_set() and self.healths.synced.is_set()):
             return None if node is None else 1.0
-        plan = quarantine.plan(node, self.healths.get(name), self._pools.standing(node), self._policy, self._clock())
+        plan = quarantine.plan(
+            node, self.healths.get(name), self._pools.standing(node), self._policy, self._parts.clock()
+        )
         if plan.step in patches.CHANGES and not await self._change(node, plan):
             return CONFLICT_S
         self._tell(node, plan)
@@ -92,9 +86,9 @@ class Keeper:
         if plan.step is Step.QUARANTINE:
             self._pools.reserve(node)
         try:
-            await self._pace.step()
+            await self._parts.pace.step()
             path = path_of("v1", "nodes", name=node.name)
-            answer = await self._api.patch(path, patches.of(plan, node), JSON_PATCH, fieldManager=names.MANAGER)
+            answer = await self._parts.api.patch(path, patches.of(plan, node), JSON_PATCH, fieldManager=names.MANAGER)
         except ApiError as error:
             if error.is_conflict or error.status == 404:
                 log.debug("%s was changed meanwhile: %s", node.name, error)
@@ -117,4 +111,4 @@ class Keeper:
         if plan.step in _REASONS:
             about = Regarding("v1", "Node", node.name, node.uid)
             warning = plan.step not in {Step.RELEASE, Step.SETTLE}
-            self._events.tell(about, _REASONS[plan.step], plan.why, warning=warning, now=self._clock())
+            self._parts.events.tell(about, _REASONS[plan.step], plan.why, warning=warning, now=self._parts.clock())

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from typing import Any
 
+from wheeltapper import catalogue
 from wheeltapper.config import Config
 from wheeltapper_operator.api import Api
 from wheeltapper_operator.events import Events
+from wheeltapper_operator.jobkeeper import JobKeeper
+from wheeltapper_operator.jobs import KINDS
 from wheeltapper_operator.keeper import Keeper
 from wheeltapper_operator.leader import Leader
-from wheeltapper_operator.objects import Labels
 from wheeltapper_operator.pace import Pace
+from wheeltapper_operator.parts import Parts
+from wheeltapper_operator.reflector import Reflector
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +28,13 @@ class Operator:
     def __init__(self, api: Api, settings: Config, me: str) -> None:
         section = settings.kubernetes
         self._mode = settings.policy.mode.value
-        pace = Pace(section.writes_per_s, section.writes_burst)
-        self._leader = Leader(api, section.namespace, "wheeltapper-operator", me)
         # Events have a pace of their own: what people read must not hold up what protects jobs.
         self._events = Events(api, Pace(section.writes_per_s / 4, section.writes_burst))
-        labels = Labels(section.pool_label, section.domain_label)
-        self.keeper = Keeper(api, settings.policy, labels, pace, self._events)
+        pace = Pace(section.writes_per_s, section.writes_burst)
+        parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
+        self._leader = Leader(api, section.namespace, "wheeltapper-operator", me)
+        self.keeper = Keeper(parts)
+        self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -36,13 +42,8 @@ class Operator:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        parts = (
-            self.keeper.nodes.run(),
-            self.keeper.healths.run(),
-            self._events.run(),
-            self._leader.run(self._lead),
-        )
-        tasks = [asyncio.create_task(part) for part in parts]
+        tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
+        tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
         stopping = asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -54,8 +55,15 @@ class Operator:
         for task in ended - {stopping}:
             task.result()  # none of them ends but by a bug, and then a new process is better than half of one
 
+    def _reflectors(self) -> list[Reflector[Any]]:
+        found: list[Reflector[Any]] = [self.keeper.nodes, self.keeper.healths]
+        for each in self.jobs:
+            found += [each.jobs, each.pods]
+        return found
+
     async def _lead(self) -> None:
-        await self.keeper.nodes.synced.wait()
-        await self.keeper.healths.synced.wait()
-        log.info("Looking after %d nodes in mode %s.", len(self.keeper.nodes), self._mode)
-        await self.keeper.work()
+        for each in self._reflectors():
+            await each.synced.wait()
+        jobs = sum(len(each.jobs) for each in self.jobs)
+        log.info("Looking after %d nodes and %d jobs in mode %s.", len(self.keeper.nodes), jobs, self._mode)
+        await asyncio.gather(self.keeper.work(), *(each.work() for each in self.jobs))

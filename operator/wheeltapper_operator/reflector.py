@@ -103,6 +103,8 @@ class Reflector(Generic[T]):
                 log.warning("%s is not seen for the moment: %s.", self._path, error)
                 if isinstance(error, ApiError):
                     self._version = ""  # the server refuses what we ask for: begin anew
+                    if error.status == 404:
+                        self.synced.set()  # the cluster has no such kind, so there are none of it
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
                 pause = min(pause * 2, BACKOFF_MAX_S)
 

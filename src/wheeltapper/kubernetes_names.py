@@ -21,3 +21,18 @@ CONDITION: Final = "WheeltapperUnhealthy"
 
 MANAGER: Final = "wheeltapper"
 """The name under which the API server books our changes."""
+
+ORDER: Final = f"{PREFIX}/requeue"
+"""On a job: the gang requeue that is under way, as JSON; a site's own tools may wait for it to go."""
+
+ATTEMPTS: Final = f"{PREFIX}/attempts"
+"""On a job: its earlier attempts and why each ended, as JSON, the newest last."""
+
+EXCLUDED: Final = f"{PREFIX}/excluded-nodes"
+"""On a job: the nodes that we have put into its node affinity, by their host names."""
+
+LABEL: Final = f"{PREFIX}/label"
+"""On a job: the label of its last interruption, for people and their tools."""
+
+WISH: Final = f"{PREFIX}/requeue-policy"
+"""On a job, by its user: ``on`` or ``off``."""

@@ -1,0 +1,221 @@
+"""Looks after the jobs of one kind: gathers how an attempt ends, has it diagnosed, records it once, and sends it on."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from functools import partial
+
+from wheeltapper import codec
+from wheeltapper import kubernetes_names as names
+from wheeltapper.config import Mode
+from wheeltapper.ledger.model import Interruption
+from wheeltapper.policy.decide import decide
+from wheeltapper.policy.model import JobAction
+from wheeltapper_operator import gang, interruptions, judge
+from wheeltapper_operator.api import MERGE_PATCH, Json, path_of
+from wheeltapper_operator.endings import Ending
+from wheeltapper_operator.events import Regarding
+from wheeltapper_operator.evidence import Evidence
+from wheeltapper_operator.gang import Move, Order, Past
+from wheeltapper_operator.jobs import Job, Kind, read_names
+from wheeltapper_operator.jobs import job as job_view
+from wheeltapper_operator.keeper import Keeper
+from wheeltapper_operator.objects import NodeHealth
+from wheeltapper_operator.parts import Parts
+from wheeltapper_operator.pods import Pod
+from wheeltapper_operator.pods import pod as pod_view
+from wheeltapper_operator.reflector import Change, Reflector
+from wheeltapper_operator.work import Queue
+
+log = logging.getLogger(__name__)
+
+MOVE_S = 1.0
+"""How soon a job whose requeue is under way is looked at again."""
+
+
+class JobKeeper:
+    """The jobs of one kind, and their pods."""
+
+    def __init__(self, parts: Parts, kind: Kind, nodes: Keeper) -> None:
+        self._parts = parts
+        self._kind = kind
+        self._nodes = nodes
+        self._policy = parts.settings.policy
+        self._leads = False
+        self._endings: dict[str, Ending] = {}
+        self._pods_of: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        self._evidence = Evidence(parts.api)
+        self._queue = Queue(self._look)
+        self.jobs = Reflector(parts.api, kind.path(), partial(job_view, kind=kind), self._hear_job)
+        self.pods = Reflector(
+            parts.api,
+            path_of("v1", "pods"),
+            partial(pod_view, label=kind.pod_label),
+            self._hear_pod,
+            {"labelSelector": kind.pod_label},
+        )
+        nodes.listeners.append(self._hear_health)
+
+    async def work(self) -> None:
+        """Look at every job once, and from then on at each that something happens to; for ever, while we lead."""
+        await self._take_over()
+        for job in self.jobs:
+            self._queue.add(job.key)
+        self._leads = True
+        try:
+            await self._queue.run()
+        finally:
+            self._leads = False
+
+    async def _take_over(self) -> None:
+        """Order what another operator has decided and did not come to order."""
+        for item in (await self._parts.api.get(path_of(names.GROUP, "interruptions"))).get("items") or ():
+            spec = item["spec"]
+            job = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
+            if job is None or (job.uid, gang.number_of(job), job.order) != (spec["uid"], spec["attempt"], ""):
+                continue
+            log.info("%s: attempt %d was decided by an operator that is gone", job.key, spec["attempt"])
+            await self._order(job, codec.load(Interruption, spec["record"]))
+
+    def _hear_health(self, change: Change[NodeHealth]) -> None:
+        """Take up that a node's agent has something new to say: a job that runs there may have to move."""
+        if change.new is None or not any(each.convicts for each in change.new.findings):
+            return
+        for key, pods in self._pods_of.items():
+            job = self.jobs.get(key)
+            if job is not None and any(pod.node == change.key and pod.phase == "Running" for pod in pods.values()):
+                self._begin(job).fault = change.key
+                self._queue.add(key)
+
+    def _hear_job(self, change: Change[Job]) -> None:
+        ending = self._endings.get(change.key)
+        if change.new is None or (ending and ending.attempt != gang.number_of(change.new)):
+            self._endings.pop(change.key, None)
+        self._queue.add(change.key)
+
+    def _hear_pod(self, change: Change[Pod]) -> None:
+        pod = change.new or change.old
+        if pod is None or not pod.job:
+            return
+        key = f"{pod.namespace}/{pod.job}"
+        if change.new is None:
+            self._pods_of[key].pop(pod.uid, None)
+            if not self._pods_of[key]:
+                del self._pods_of[key]
+        else:
+            self._pods_of[key][pod.uid] = pod
+        if pod.ended_badly and (change.old is None or change.old.record != pod.record):
+            self._take(key, pod)
+        self._queue.add(key)
+
+    def _begin(self, job: Job) -> Ending:
+        now = self._parts.clock()
+        return self._endings.setdefault(job.key, Ending(gang.number_of(job), now, now))
+
+    def _take(self, key: str, pod: Pod) -> None:
+        job = self.jobs.get(key)
+        # While an order stands we take the attempt down ourselves, and what began before the last decision is its echo.
+        if job is None or gang.read_order(job) is not None or pod.started <= gang.decided_at(job):
+            return
+        ending = self._begin(job)
+        is_news = pod.uid not in ending.records
+        ending.take(pod, self._parts.clock())
+        if is_news and self._leads:
+            self._evidence.fetch(ending, pod)
+
+    async def _look(self, key: str) -> float | None:
+        """Do what is to be done about the job *key*; return in how many seconds it must be looked at again."""
+        job = self.jobs.get(key)
+        if job is None or not self.pods.synced.is_set():
+            return None if job is None else MOVE_S
+        order = gang.read_order(job)
+        if order is not None:
+            self._endings.pop(key, None)
+            return await self._proceed(job, order)
+        ending = self._endings.get(key)
+        if ending is None:
+            return None
+        if job.suspended or job.succeeded:
+            self._endings.pop(key, None)  # ended by somebody's will, or well in spite of it
+            return None
+        due = ending.due_in(self._parts.clock())
+        if due:
+            return due
+        await self._conclude(job, ending)
+        self._endings.pop(key, None)
+        return None
+
+    async def _conclude(self, job: Job, ending: Ending) -> None:
+        """Diagnose, record, and order what follows. Who comes second finds the record, and follows it."""
+        now = self._parts.clock()
+        nodes = [*(pod.node for pod in self._pods_of.get(job.key, {}).values()), *ending.nodes.values()]
+        attempt = judge.attempt_of(job, ending, nodes, now)
+        healths = [health for name in attempt.nodes if (health := self._nodes.healths.get(name)) is not None]
+        events = await self._evidence.events(job)
+        window_s = self._parts.settings.diagnosis.window_s
+        diagnosis = judge.diagnosis_of(ending, attempt, healths, events, self._parts.catalogue, window_s)
+        decision = decide(diagnosis, attempt, gang.history_of(gang.read_attempts(job)), self._policy, now)
+        interruption = Interruption(attempt, diagnosis, decision, self._policy.mode, now)
+        recorded = await interruptions.record(self._parts.api, job, interruptions.body(job, self._kind, interruption))
+        await self._order(job, recorded)
+
+    async def _order(self, job: Job, interruption: Interruption) -> None:
+        """Put what was decided on the job, and say it."""
+        diagnosis, action = interruption.diagnosis, interruption.decision.job
+        past = gang.past_of(job, interruption)
+        order = self._order_of(job, past, action)
+        await self._patch(job, gang.concluded(job, order, past, diagnosis.label))
+        refrain = f" Not done: {job.leave_alone}." if action.requeue and job.leave_alone else ""
+        self._tell(job, "Interrupted", f"{diagnosis.sentence} Decision: {action.reason}.{refrain}", warning=True)
+
+    def _order_of(self, job: Job, past: Past, action: JobAction) -> Order | None:
+        if self._policy.mode is not Mode.FULL or job.leave_alone:
+            return None
+        if past.requeued:
+            return Order(job.uid, past.number, past.at + action.delay, action.exclude)
+        loops = any(each.root == past.root for each in gang.read_attempts(job))
+        if loops and not job.failed:
+            return Order(job.uid, past.number, past.at, (), stop=True)
+        return None
+
+    async def _proceed(self, job: Job, order: Order) -> float | None:
+        """Take the next step of a requeue."""
+        move = gang.next_move(job, order, len(self._pods_of.get(job.key, {})), self._parts.clock())
+        log.debug("%s: %s", job.key, move.value)
+        if move is Move.SUSPEND:
+            await self._patch(job, gang.suspended(job, self._kind, order))
+            if order.stop:
+                self._tell(
+                    job, "Stopped", "it would fail again in the same way, for ever; resume it to try", warning=True
+                )
+        elif move is Move.REVIVE:
+            item = await self._parts.api.get(self._kind.path(job))
+            await self._patch(job, gang.revived(item), "status")
+        elif move is Move.RESUME:
+            item = await self._parts.api.get(self._kind.path(job))
+            await self._patch(job, gang.resumed(item, job, self._kind, self._exclude(job, order)))
+            self._tell(job, "Requeued", f"attempt {order.attempt + 1} begins", warning=False)
+        elif move is Move.FORGET:
+            await self._patch(job, gang.forgotten(job))
+        return MOVE_S if move is not Move.NOTHING else None
+
+    def _exclude(self, job: Job, order: Order) -> list[str]:
+        """Return the hosts to do without: those of *order*, and of those before the ones that are still out."""
+        before = [name for name in read_names(job.excluded) if self._is_out(name)]
+        return [*before, *order.exclude]
+
+    def _is_out(self, name: str) -> bool:
+        node = self._nodes.nodes.get(name)
+        return node is not None and bool(node.quarantine)
+
+    async def _patch(self, job: Job, patch: Json, sub: str = "") -> None:
+        """Change *job*; one that was changed meanwhile makes this fail, and is looked at again from the start."""
+        await self._parts.pace.step()
+        path = self._kind.path(job, sub)
+        self.jobs.put(await self._parts.api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
+
+    def _tell(self, job: Job, reason: str, message: str, *, warning: bool) -> None:
+        log.info("%s: %s: %s", job.key, reason, message)
+        about = Regarding(self._kind.group, self._kind.name, job.name, job.uid, job.namespace)
+        self._parts.events.tell(about, reason, message, warning=warning, now=self._parts.clock())

@@ -1,0 +1,70 @@
+"""Where the Kubernetes side asks the brain: from what was gathered of an attempt to its diagnosis. Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from wheeltapper.attempt import Attempt, Ending
+from wheeltapper.catalogue import Catalogue
+from wheeltapper.diagnosis.diagnose import diagnose
+from wheeltapper.diagnosis.model import Diagnosis
+from wheeltapper.evidence import Finding
+from wheeltapper.inputs import Reading, conclude
+from wheeltapper.scan.inputs import read_stream
+from wheeltapper_operator.endings import Ending as Gathered
+from wheeltapper_operator.gang import number_of
+from wheeltapper_operator.jobs import Job
+from wheeltapper_operator.objects import NodeHealth
+
+
+def attempt_of(job: Job, gathered: Gathered, nodes: Sequence[str], now: float) -> Attempt:
+    """Return the attempt of *job* that ended, as its cluster knows it."""
+    return Attempt(
+        key=f"{job.uid}/{number_of(job)}",
+        job=job.key,
+        nodes=tuple(dict.fromkeys(node for node in nodes if node)),
+        ending=Ending.UNKNOWN if gathered.fault and not gathered.records else Ending.FAILED,
+        exit_code=gathered.exit_code,
+        name=job.name,
+        partition=job.namespace,
+        end=now,
+        requeueable=not job.leave_alone,
+        scheduler_requeued=False,
+    )
+
+
+def diagnosis_of(
+    gathered: Gathered,
+    attempt: Attempt,
+    healths: Iterable[NodeHealth],
+    events: str,
+    catalogue: Catalogue,
+    window_s: float,
+) -> Diagnosis:
+    """Return why *attempt* ended: from its pods, their logs and events, and from what its nodes' agents have found."""
+    case = conclude(tuple(_readings(gathered, events, catalogue)))
+    findings = [*case.findings, *_of_nodes(attempt, healths)]
+    return diagnose(findings, attempt, window_s=window_s)
+
+
+def _readings(gathered: Gathered, events: str, catalogue: Catalogue) -> Iterator[Reading]:
+    for uid, record in gathered.records.items():
+        yield _read(f"pod-{uid}.json", record, catalogue)
+    for name, log in gathered.logs.items():
+        yield _read(f"{name}.log", log, catalogue)
+    if events:
+        yield _read("events.json", events, catalogue)
+
+
+def _read(name: str, text: str, catalogue: Catalogue) -> Reading:
+    return read_stream(io.BytesIO(text.encode()), name, catalogue, None)
+
+
+def _of_nodes(attempt: Attempt, healths: Iterable[NodeHealth]) -> Iterator[Finding]:
+    for health in healths:
+        if health.name in attempt.nodes:
+            for each in health.findings:
+                # An agent speaks for its own node and for no other.
+                yield replace(each, evidence=replace(each.evidence, node=health.name))
