@@ -25,6 +25,9 @@ LOGS_MAX = 16
 
 AT_ONCE = 8
 
+FETCH_S = 5.0
+"""Seconds for one log: a kubelet that does not answer by then is the news itself."""
+
 EVENTS_MAX = 500
 
 
@@ -49,9 +52,12 @@ class Evidence:
         try:
             async with self._room:
                 for container, restarts in pod.failed or ((None, 0),):
-                    ending.logs[f"{pod.name}-{container or 'log'}"] = await self._log(pod, container, restarts)
-        except SchedulerError as error:
-            log.info("The log of %s/%s could not be had: %s", pod.namespace, pod.name, error)
+                    text = await asyncio.wait_for(self._log(pod, container, restarts), FETCH_S)
+                    ending.logs[f"{pod.name}-{container or 'log'}"] = text
+        except (SchedulerError, asyncio.TimeoutError) as error:
+            log.info(
+                "The log of %s/%s could not be had: %s", pod.namespace, pod.name, error or "the node does not answer"
+            )
         finally:
             ending.pending -= 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Mode
+from wheeltapper.errors import SchedulerError
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
@@ -59,7 +61,8 @@ class JobKeeper:
 
     async def work(self) -> None:
         """Look at every job once, and from then on at each that something happens to; for ever, while we lead."""
-        await self._take_over()
+        while not await self._take_over():  # noqa: ASYNC110 - a server that comes up tells nobody
+            await asyncio.sleep(MOVE_S)
         for job in self.jobs:
             self._queue.add(job.key)
         self._leads = True
@@ -68,8 +71,16 @@ class JobKeeper:
         finally:
             self._leads = False
 
-    async def _take_over(self) -> None:
-        """Order what another operator has decided and did not come to order."""
+    async def _take_over(self) -> bool:
+        """Order what another operator has decided and did not come to order; return False when that cannot be done."""
+        try:
+            await self._order_what_was_left()
+        except SchedulerError as error:
+            log.warning("What an operator before us has left cannot be seen yet: %s", error)
+            return False
+        return True
+
+    async def _order_what_was_left(self) -> None:
         for item in (await self._parts.api.get(path_of(names.GROUP, "interruptions"))).get("items") or ():
             spec = item["spec"]
             job = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
