@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import orjson
 
@@ -39,14 +40,15 @@ class Evidence:
         self._room = asyncio.Semaphore(AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def fetch(self, ending: Ending, pod: Pod) -> None:
-        """Have the logs of what failed in *pod* fetched into *ending*: in a second they may be gone."""
+    def fetch(self, ending: Ending, pod: Pod, then: Callable[[], None]) -> None:
+        """Have the logs of what failed in *pod* fetched into *ending*, and call *then*: in a second they may be gone."""
         if len(ending.records) > LOGS_MAX:
             return
         ending.pending += 1
         task = asyncio.create_task(self._fetch(ending, pod))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _done: then())
 
     async def _fetch(self, ending: Ending, pod: Pod) -> None:
         try:

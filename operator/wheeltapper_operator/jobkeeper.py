@@ -133,7 +133,7 @@ class JobKeeper:
         is_news = pod.uid not in ending.records
         ending.take(pod, self._parts.clock())
         if is_news and self._leads:
-            self._evidence.fetch(ending, pod)
+            self._evidence.fetch(ending, pod, partial(self._queue.add, key))
 
     async def _look(self, key: str) -> float | None:
         """Do what is to be done about the job *key*; return in how many seconds it must be looked at again."""
