@@ -75,11 +75,16 @@ class Leader:
         renewed = time.monotonic()
         while time.monotonic() - renewed < RENEW_S:
             await asyncio.sleep(TRY_S)
-            with suppress(asyncio.TimeoutError):
-                if await asyncio.wait_for(self._try(), RENEW_S - (time.monotonic() - renewed)):
-                    renewed = time.monotonic()
-                elif self._holder(self._seen) not in {self.me, ""}:
-                    return
+            # Not wait_for: before Python 3.12 it may swallow the cancellation that ends us.
+            attempt = asyncio.create_task(self._try())
+            try:
+                await asyncio.wait({attempt}, timeout=RENEW_S - (time.monotonic() - renewed))
+            finally:
+                attempt.cancel()
+            if attempt.done() and not attempt.cancelled() and attempt.result():
+                renewed = time.monotonic()
+            elif self._holder(self._seen) not in {self.me, ""}:
+                return
 
     async def _try(self) -> bool:
         """Take or renew the lease if that is possible; return whether it is ours."""
