@@ -41,7 +41,7 @@ class Evidence:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def fetch(self, ending: Ending, pod: Pod, then: Callable[[], None]) -> None:
-        """Have the logs of what failed in *pod* fetched into *ending*, then call *then*: in a second they may be gone."""
+        """Have the logs of what failed in *pod* fetched into *ending*, then call *then*; soon they may be gone."""
         if len(ending.records) > LOGS_MAX:
             return
         ending.pending += 1
