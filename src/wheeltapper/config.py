@@ -1,10 +1,13 @@
 """The configuration: one TOML file, one model, and an error that names the key when something is wrong.
 
+A file whose name ends in .json holds the same tree as JSON, which is how a chart renders its values faithfully.
+
 Every default stands here with its unit and its reason. ``WHEELTAPPER_CONFIG`` names another file.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from enum import Enum
@@ -375,15 +378,16 @@ class Config(Section):
 
 
 def parse(text: str, name: str = "configuration") -> Config:
-    """Return the configuration in the TOML *text*; *name* is the file's name in errors.
+    """Return the configuration in the TOML *text*, or JSON where the file's *name* says so.
 
     Raises:
-        ConfigError: the text is no TOML, or a key or value is wrong; each wrong key is named.
+        ConfigError: the text is neither, or a key or value is wrong; each wrong key is named.
     """
+    is_json = name.endswith(".json")
     try:
-        values: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name} is not TOML: {error}") from error
+        values: Any = json.loads(text) if is_json else tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{name} is not {'JSON' if is_json else 'TOML'}: {error}") from error
     try:
         return Config.model_validate(values)
     except ValidationError as error:

@@ -45,6 +45,22 @@ def test_paths_and_numbers_are_taken_as_toml_writes_them():
     assert (str(made.agent.kmsg), made.agent.verdict_valid_s, made.node.gpus) == ("/x/kmsg", 5.0, ("0000:3b:00",))
 
 
+def test_a_json_file_holds_the_same_tree(tmp_path):
+    file = tmp_path / "wheeltapper.json"
+    file.write_text('{"policy": {"mode": "full", "budget": {"max_nodes": null}}}')
+
+    assert config.load(file) == config.parse("[policy]\nmode = 'full'")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "is not JSON"), ("[]", "wheeltapper.json"), ('{"polcy": {}}', "polcy: there is no such key")],
+)
+def test_what_is_wrong_in_a_json_file_is_named(text, words):
+    with pytest.raises(ConfigError, match=words):
+        config.parse(text, "wheeltapper.json")
+
+
 def tables(values, above=""):
     """Render what JSON shows of a configuration as TOML; what is absent stays absent."""
     lines = [
