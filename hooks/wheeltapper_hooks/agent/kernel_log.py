@@ -2,14 +2,18 @@
 
 The device hands out one record a read and ends in EAGAIN; when the kernel has written over records that were not read
 yet, it says EPIPE once and goes on with the oldest that it still has.
+Where the path is a socket, :mod:`wheeltapper_hooks.kernel_log_opener` stands behind it and hands over the open log.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import stat
 from pathlib import Path
+
+from wheeltapper_hooks.kernel_log_opener import NO_LOG, OPEN
 
 log = logging.getLogger(__name__)
 
@@ -20,13 +24,17 @@ CHUNK = 1 << 16
 """Bytes of one read: the kernel's longest record is 8 KiB, and the device refuses a smaller buffer."""
 
 
+HANDED_S = 5.0
+"""Seconds to wait for the log to be handed over; it takes a millisecond."""
+
+
 class KernelLog:
     """An open kernel log. ``is_device`` says whether it can be waited on, or must be looked at again and again."""
 
     def __init__(self, path: Path) -> None:
         """Open the log at *path*; raise ``OSError`` when that is not possible."""
         self.path = path
-        self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.fd = _receive(path) if path.is_socket() else os.open(path, OPEN)
         self.is_device = stat.S_ISCHR(os.fstat(self.fd).st_mode)
         self._rest = b""
 
@@ -77,3 +85,15 @@ class KernelLog:
         if not self.is_device and os.fstat(self.fd).st_size < os.lseek(self.fd, 0, os.SEEK_CUR):
             os.lseek(self.fd, 0, os.SEEK_SET)
             self._rest = b""
+
+
+def _receive(path: Path) -> int:
+    """Return the open log that is handed over at the socket *path*; raise ``OSError`` when there is none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        door.settimeout(HANDED_S)
+        door.connect(str(path))
+        said, files, _, _ = socket.recv_fds(door, 4096, 1)
+    if not files:
+        raise OSError(said.removeprefix(NO_LOG).decode("utf-8", "replace") or f"nothing was handed over at {path}")
+    os.set_inheritable(files[0], False)
+    return files[0]
