@@ -149,6 +149,14 @@ def forgotten(job: Job) -> Json:
     return _annotated(job, {names.ORDER: None})
 
 
+def cleared(job: Job, kind: Kind) -> Json:
+    """Return the merge patch after which *job* carries nothing of ours, and goes on if it was we who held it."""
+    order = read_order(job)
+    held = order is not None and order.stage is Stage.SUSPENDED and not order.stop and job.suspended
+    ours = (names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.LABEL)
+    return _annotated(job, dict.fromkeys(ours)) | (kind.suspension(False) if held else {})
+
+
 def revived(item: Json) -> Json:
     """Return the merge patch of the status under which a job that has failed may run again; *item* is its JSON."""
     conditions = [each for each in item.get("status", {}).get("conditions") or () if each.get("type") != "Failed"]

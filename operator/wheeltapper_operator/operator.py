@@ -8,6 +8,7 @@ import signal
 from typing import Any
 
 from wheeltapper import catalogue
+from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Config
 from wheeltapper_operator.api import Api
 from wheeltapper_operator.events import Events
@@ -32,7 +33,7 @@ class Operator:
         self._events = Events(api, Pace(section.writes_per_s / 4, section.writes_burst))
         pace = Pace(section.writes_per_s, section.writes_burst)
         parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
-        self._leader = Leader(api, section.namespace, "wheeltapper-operator", me)
+        self._leader = Leader(api, section.namespace, names.LEASE, me)
         self.keeper = Keeper(parts)
         self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
 
@@ -60,6 +61,10 @@ class Operator:
         for each in self.jobs:
             found += [each.jobs, each.pods]
         return found
+
+    def has_seen_the_cluster(self) -> bool:
+        """True when every kind of object was listed once: this replica could lead now."""
+        return all(each.synced.is_set() for each in self._reflectors())
 
     async def _lead(self) -> None:
         for each in self._reflectors():

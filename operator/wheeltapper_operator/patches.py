@@ -36,6 +36,19 @@ def of(plan: Plan, node: Node) -> list[Json]:
     return steps
 
 
+def cleared(node: Node) -> list[Json]:
+    """Return the JSON patch after which *node* carries nothing of ours but its condition; empty when it does not."""
+    records = {names.QUARANTINE: node.quarantine, names.HISTORY: node.history}
+    steps: list[Json] = [{"op": "remove", "path": _pointer(name)} for name, text in records.items() if text]
+    if node.taint is not None:
+        taints = [_json(each) for each in node.taints if each.key != names.TAINT]
+        steps.append({"op": "add", "path": "/spec/taints", "value": taints})
+    before = read_out(node.quarantine)
+    if before is not None and before.cordoned and node.cordoned:
+        steps.append({"op": "add", "path": "/spec/unschedulable", "value": False})
+    return [{"op": "test", "path": "/metadata/resourceVersion", "value": node.version}, *steps] if steps else []
+
+
 def _cordon(plan: Plan, node: Node) -> bool:
     if plan.out is not None:
         return True

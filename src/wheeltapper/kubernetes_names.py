@@ -22,6 +22,9 @@ CONDITION: Final = "WheeltapperUnhealthy"
 MANAGER: Final = "wheeltapper"
 """The name under which the API server books our changes."""
 
+LEASE: Final = "wheeltapper-operator"
+"""Which operator leads, in the operator's own namespace."""
+
 ORDER: Final = f"{PREFIX}/requeue"
 """On a job: the gang requeue that is under way, as JSON; a site's own tools may wait for it to go."""
 
