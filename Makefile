@@ -3,10 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# The image's base, and the Python in it.
+BASE ?= python:3.13-slim
+BASE_PYTHON ?= 3.13
+IMAGE ?= wheeltapper:0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help install slurm kubernetes kubernetes-up kubernetes-down compiler tools demo test test-releases test-release test-kubernetes \
-	unit pythons lint types contracts format docs wheel-test bench build clean
+.PHONY: help install slurm kubernetes kubernetes-up kubernetes-down compiler tools demo demo-kubernetes image chart \
+	test test-releases test-release test-kubernetes unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +49,16 @@ kubernetes-up: kubernetes ## start a cluster for yourself, and say how to use it
 
 kubernetes-down: $(READY) ## end that cluster
 	@$(BIN)/python -m tests.e2e.kubernetes.cluster.manage down
+
+demo-kubernetes: kubernetes ## play the whole loop on a real Kubernetes cluster on this machine (root)
+	@$(BIN)/python -m tests.e2e.kubernetes.demo
+
+image: $(READY) ## build the image with docker: make image BASE=python:3.13-slim IMAGE=wheeltapper:0.1.0
+	docker build --tag $(IMAGE) --build-arg BASE=$(BASE) "$$($(BIN)/python -m charts.image_context $(BASE_PYTHON))"
+
+chart: kubernetes ## make the chart's schema and the snapshots of its tests anew
+	$(BIN)/python -m charts.values_schema
+	$(BIN)/python -m charts.snapshots "$$($(BIN)/python -c 'from tests.e2e.kubernetes.cluster import cache; print(cache.find().bin)')/helm"
 
 test-kubernetes: kubernetes ## the tests that need a Kubernetes cluster
 	$(BIN)/pytest tests/e2e/kubernetes -n 2 --dist loadfile

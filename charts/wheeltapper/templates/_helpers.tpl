@@ -1,0 +1,51 @@
+{{- define "wheeltapper.name" -}}
+{{- if contains "wheeltapper" .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-wheeltapper" .Release.Name | trunc 50 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "wheeltapper.labels" -}}
+{{ include "wheeltapper.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "wheeltapper.selector" -}}
+app.kubernetes.io/name: wheeltapper
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "wheeltapper.image" -}}
+image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+
+{{- /* The configuration file: the values' tree, and over it what follows from how the chart lays things out. */ -}}
+{{- define "wheeltapper.config" -}}
+{{- $agent := dict "scheduler" "kubernetes" "kmsg" "/run/kernel-log/socket" "sysfs" "/host/sys" "run_dir" "/run/wheeltapper" "state_dir" "/var/lib/wheeltapper" }}
+{{- $ours := dict "kubernetes" (dict "namespace" .Release.Namespace) "agent" $agent }}
+{{- mergeOverwrite (deepCopy .Values.config) $ours | toJson }}
+{{- end }}
+
+{{- define "wheeltapper.annotations" -}}
+wheeltapper.dev/config: {{ include "wheeltapper.config" . | sha256sum | trunc 16 }}
+{{- end }}
+
+{{- /* What Pod Security's restricted profile asks of a container. */ -}}
+{{- define "wheeltapper.restricted" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "wheeltapper.pull" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+  - name: {{ . }}
+{{- end }}
+{{- end }}
+{{- end }}
