@@ -1,7 +1,7 @@
 """Opens the kernel log for an agent that may not: hands the open file over a unix socket, and does nothing else.
 
-``python3 -m wheeltapper_hooks.kernel_log_opener /dev/kmsg /run/kernel-log/socket`` is all that is privileged on a node of
-Kubernetes. The kernel checks who opens the log, not who reads it, so the agent itself needs no privilege. This reads
+``python3 -m wheeltapper_hooks.kernel_log_opener /dev/kmsg /run/kernel-log/socket`` is all that is privileged on a node
+of Kubernetes. The kernel checks who opens the log, not who reads it, so the agent itself needs no privilege. This reads
 nothing that it is sent, and imports a few modules of the standard library only.
 """
 
