@@ -15,16 +15,14 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import release
-from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, Cluster, Node, pytorch_job
+from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, pytorch_job
 from wheeltapper import kubernetes_names as names
 
 JOB = "training.kubeflow.org/job-name"
 
-# A rank that trains until it is told to die of what its GPU did.
-TRAINS = {
-    "command": ["sh", "-c", "trap 'exit 134' USR1; trap 'exit 143' TERM; while :; do sleep 0.2; done"],
-    "resources": {"limits": {GPU: 1}},
-}
+TRAINS = "trap 'exit 143' TERM; while :; do sleep 0.2; done"
+# Dies of the GPU that is lost under it, at the same time as the kernel says so.
+DIES_OF_ITS_GPU = f"trap 'exit 143' TERM; until grep -q Xid {MACHINE}/kmsg; do sleep 0.2; done; exit 134"
 BUG = "def loss(batch):\n    return 1 / (batch - batch)\n\nloss(3)\n"
 HUNGRY = "held = [bytearray(1 << 20) for _ in range(400)]"
 
@@ -54,6 +52,19 @@ def mended(cluster: Cluster) -> Iterator[list[Node]]:
     yield broken
     for node in broken:
         release.mend(cluster, node)
+
+
+def training(name: str, ranks: int, script: str, policy: str = "Never", gpus: int = 1) -> dict[str, Any]:
+    """A gang of *ranks* with GPUs, each of which runs *script* in a shell and sees its node's kernel log."""
+    container = {
+        "command": ["sh", "-c", script],
+        "resources": {"limits": {GPU: gpus}},
+        "volumeMounts": [{"name": "machine", "mountPath": MACHINE, "readOnly": True}],
+    }
+    job = pytorch_job(name, ranks - 1, container, policy)
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["volumes"] = [{"name": "machine", "hostPath": {"path": MACHINE}}]
+    return job
 
 
 def pods_of(cluster: Cluster, job: str) -> list[dict[str, Any]]:
@@ -129,15 +140,13 @@ def test_the_operator_satisfies_the_restricted_profile(cluster: Cluster) -> None
 def test_a_gang_survives_a_node_fault(
     cluster: Cluster, job: str, mended: list[Node], policy: str, *, dies: bool
 ) -> None:
-    cluster.apply(pytorch_job(job, 2, TRAINS, policy))
+    cluster.apply(training(job, 3, DIES_OF_ITS_GPU if dies else TRAINS, policy))
     before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
     uid = (cluster.get("pytorchjob", job) or {})["metadata"]["uid"]
     victim = next(pod for pod in before.values() if pod["metadata"]["name"] == f"{job}-worker-0")
     node = cluster.nodes[victim["spec"]["nodeName"]]
     mended.append(node)
     node.xid(79)
-    if dies:
-        cluster.kubectl("exec", victim["metadata"]["name"], "--container=pytorch", "--", "sh", "-c", "kill -USR1 1")
     after = cluster.wait(
         lambda: (new := gang(cluster, job)) and not new.keys() & before.keys() and new, SOON_S, f"{job} to run again"
     )
@@ -151,6 +160,19 @@ def test_a_gang_survives_a_node_fault(
     assert (cluster.get("node", node.name) or {})["spec"]["unschedulable"]
     assert conditions(cluster, "node", node.name)[names.CONDITION] == "True"
     assert len(interruptions(cluster, job)) == 1
+
+
+def test_a_failed_job_that_nothing_explains_is_tried_once_more_and_then_stopped(cluster: Cluster, job: str) -> None:
+    """Under restartPolicy Never it has failed for good: it runs again under the same UID all the same."""
+    cluster.apply(pytorch_job(job, 0, {"command": ["sh", "-c", "exit 7"]}))
+    uid = cluster.wait(lambda: cluster.get("pytorchjob", job), SOON_S, job)["metadata"]["uid"]
+    cluster.wait(lambda: len(interruptions(cluster, job)) == 2, SOON_S, f"the second interruption of {job}")
+    found = {each["attempt"]: each for each in interruptions(cluster, job)}
+
+    assert {each["label"] for each in found.values()} == {"unknown/unknown"}
+    assert (found[1]["decision"], found[2]["decision"]) == ("requeue", "stop")
+    assert {each["uid"] for each in found.values()} == {uid}
+    assert conditions(cluster, "pytorchjob", job)["Failed"] == "True"
 
 
 def test_a_users_bug_fails_the_job_and_is_not_retried(cluster: Cluster, job: str) -> None:
@@ -178,8 +200,7 @@ def test_a_rank_over_its_memory_limit_is_out_of_memory(cluster: Cluster, job: st
 def test_a_gang_that_has_to_make_room_was_preempted(cluster: Cluster, job: str) -> None:
     urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}}
     cluster.apply({**urgent, "value": 1000})
-    ranks = {**TRAINS, "resources": {"limits": {GPU: 2}}}
-    cluster.apply(pytorch_job(job, 2, ranks))
+    cluster.apply(training(job, 3, TRAINS, gpus=2))
     cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
     container = {"name": "main", "image": BASE_IMAGE, "imagePullPolicy": "Never", "command": ["sleep", "600"]}
     spec = {"priorityClassName": "urgent", "terminationGracePeriodSeconds": 0, "containers": [{**container, **_gpu(2)}]}
@@ -200,7 +221,7 @@ def test_a_kubelet_that_dies_is_a_node_that_is_down_and_no_proof(cluster: Cluste
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
         for key in ("unreachable", "not-ready")
     ]
-    made = pytorch_job(job, 2, TRAINS)
+    made = training(job, 3, TRAINS)
     for replica in made["spec"]["pytorchReplicaSpecs"].values():
         replica["template"]["spec"]["tolerations"] = leaves_soon
     cluster.apply(made)

@@ -86,7 +86,7 @@ def test_a_typo_in_the_values_is_refused_and_named(helm: Helm, words: str, key: 
 
 
 def test_the_schema_of_the_values_is_that_of_the_model() -> None:
-    assert values_schema.TARGET.read_text() == values_schema.text(), "it is stale; type: make chart-schema"
+    assert values_schema.TARGET.read_text() == values_schema.text(), "it is stale; type: make chart"
 
 
 def test_the_configuration_in_the_cluster_is_understood(render: Render) -> None:
