@@ -16,11 +16,15 @@ CHECKOUT = Path(__file__).parents[1]
 CONTEXT = CHECKOUT / "build" / "image"
 
 
+class ContextError(Exception):
+    """The context could not be laid out; the message says what was tried, and its last words."""
+
+
 def lay_out(python: str, context: Path = CONTEXT) -> Path:
     """Fill *context* for a base image with Python version *python* (``3.13``), and return it.
 
     Raises:
-        subprocess.CalledProcessError: the wheel could not be built, or one that it needs could not be had.
+        ContextError: the wheel could not be built, or one that it needs could not be had.
     """
     shutil.rmtree(context, ignore_errors=True)
     wheels = context / "wheels"
@@ -39,7 +43,9 @@ def lay_out(python: str, context: Path = CONTEXT) -> Path:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise ContextError(f"`{' '.join(command)}` failed:\n{ended.stdout}{ended.stderr}")
 
 
 if __name__ == "__main__":

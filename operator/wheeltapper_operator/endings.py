@@ -27,6 +27,8 @@ class Ending:
     records: dict[str, str] = field(default_factory=dict)
     logs: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    """The node of each pod by the pod's name: an event about a pod does not say where it ran."""
     exit_code: int = 0
     disrupted: bool = False
     fault: str = ""
@@ -36,7 +38,7 @@ class Ending:
         """Take up how *pod* ended."""
         self.heard = now
         self.records[pod.uid] = pod.record
-        self.nodes[pod.uid] = pod.node
+        self.nodes[pod.uid] = self.places[pod.name] = pod.node
         self.exit_code = self.exit_code or pod.exit_code
         self.disrupted = self.disrupted or pod.disrupted
 

@@ -45,7 +45,7 @@ def diagnosis_of(
 ) -> Diagnosis:
     """Return why *attempt* ended: from its pods, their logs and events, and from what its nodes' agents have found."""
     case = conclude(tuple(_readings(gathered, events, catalogue)))
-    findings = [*case.findings, *_of_nodes(attempt, healths)]
+    findings = [*(_placed(each, gathered) for each in case.findings), *_of_nodes(attempt, healths)]
     return diagnose(findings, attempt, window_s=window_s)
 
 
@@ -60,6 +60,15 @@ def _readings(gathered: Gathered, events: str, catalogue: Catalogue) -> Iterator
 
 def _read(name: str, text: str, catalogue: Catalogue) -> Reading:
     return read_stream(io.BytesIO(text.encode()), name, catalogue, None)
+
+
+def _placed(finding: Finding, gathered: Gathered) -> Finding:
+    """Return *finding* with the node of the pod that it is about."""
+    kind, _, name = finding.fields.get("object", "").partition("/")
+    node = gathered.places.get(name) if kind == "pod" else None
+    if not node or finding.evidence.node:
+        return finding
+    return replace(finding, evidence=replace(finding.evidence, node=node))
 
 
 def _of_nodes(attempt: Attempt, healths: Iterable[NodeHealth]) -> Iterator[Finding]:

@@ -35,6 +35,9 @@ CONFIDENCE: Mapping[Depth, float] = {
 }
 """How sure each kind of evidence makes us; an order, not a measured rate."""
 
+UNHEARD = 0.4
+"""How sure we are at most of a node that is down because nobody hears of it."""
+
 LOUDNESS = (Role.SYMPTOM, Role.CASCADE, Role.ROOT)
 """From the loudest consequence of a root to the quietest."""
 
@@ -92,13 +95,20 @@ def _conclude(
         detail=root.detail,
         symptom=named.label if named else surface(root),
         disposition=root.disposition,
-        confidence=CONFIDENCE[first.depth],
+        confidence=_confidence(first),
         confirmed=root.convicts,
         chain=(root, *_witnesses(root, told), *((symptom,) if symptom else ())),
         suspects=accused,
         rejected=(*rejected, *lesser)[:REJECTED_MAX],
         sentence=words.sentence(root, named, accused),
     )
+
+
+def _confidence(candidate: Candidate) -> float:
+    # A scheduler that hears nothing of a node can't tell a dead machine from a dead daemon or a cut line.
+    if candidate.finding.label == "hardware/node_down":
+        return min(CONFIDENCE[candidate.depth], UNHEARD)
+    return CONFIDENCE[candidate.depth]
 
 
 def _raised(root: Finding, told: Sequence[Finding]) -> Finding:
