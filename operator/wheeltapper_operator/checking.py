@@ -10,8 +10,8 @@ from wheeltapper.errors import SchedulerError
 from wheeltapper_operator import objects
 from wheeltapper_operator.api import Api, Json, path_of
 
-RENEWED_S = 30.0
-"""A leader renews its lease every 2 s, and a new one is found within 15 s."""
+PATIENCE_S = 30.0
+"""Seconds until all must be well: a leader renews its lease every 2 s, and a new one is found within 15."""
 
 LOOK_S = 1.0
 
@@ -27,7 +27,7 @@ async def check(api: Api, namespace: str, release: str) -> list[str]:
 
 async def _leader(api: Api, namespace: str) -> list[str]:
     path = path_of("coordination.k8s.io/v1", "leases", namespace, names.LEASE)
-    deadline = time.monotonic() + RENEWED_S
+    deadline = time.monotonic() + PATIENCE_S
     first = ""
     while time.monotonic() < deadline:
         spec = await _spec(api, path)
@@ -48,9 +48,18 @@ async def _spec(api: Api, path: str) -> Json:
 
 
 async def _agents(api: Api, namespace: str, release: str) -> list[str]:
+    deadline = time.monotonic() + PATIENCE_S
+    while silent := await _silent(api, namespace, release):
+        if time.monotonic() > deadline:
+            return [f"the agent on {node} has not said how the node is" for node in silent]
+        await asyncio.sleep(LOOK_S)
+    return []
+
+
+async def _silent(api: Api, namespace: str, release: str) -> list[str]:
+    """Return the nodes with an agent's pod and without its word."""
     selector = f"app.kubernetes.io/component=agent,app.kubernetes.io/instance={release}"
     pods = (await api.get(path_of("v1", "pods", namespace), labelSelector=selector)).get("items") or ()
     found = (await api.get(path_of(names.GROUP, "nodehealths"))).get("items") or ()
     told = {item["metadata"]["name"] for item in found if objects.node_health(item) is not None}
-    nodes = sorted(str(pod["spec"].get("nodeName")) for pod in pods if pod["spec"].get("nodeName"))
-    return [f"the agent on {node} has not said how the node is" for node in nodes if node not in told]
+    return sorted({str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")} - told)

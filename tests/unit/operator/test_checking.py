@@ -14,12 +14,13 @@ from wheeltapper_operator.api import ApiError
 
 
 class Api:
-    """Answers with a lease, agents' pods by node, and the nodes that have spoken."""
+    """Answers with a lease, agents' pods by node, and the nodes that have spoken: by the first look, the second, …"""
 
-    def __init__(self, renewals: Iterator[int], pods: tuple[str, ...] = (), told: tuple[str, ...] = ()) -> None:
+    def __init__(self, renewals: Iterator[int], pods: tuple[str, ...] = (), *told: tuple[str, ...]) -> None:
         self._renewals = renewals
         self._pods = pods
-        self._told = told
+        self._told = list(told) or [()]
+        self._asked = False
         self.selectors: list[str] = []
 
     async def get(self, path: str, labelSelector: str = "") -> dict[str, Any]:  # noqa: N803 - the API's own word
@@ -28,14 +29,17 @@ class Api:
         if path.endswith("/pods"):
             self.selectors.append(labelSelector)
             return {"items": [{"spec": {"nodeName": node}} for node in self._pods]}
+        if len(self._told) > 1 and self._asked:
+            self._told.pop(0)
+        self._asked = True
         status = {"verdict": "ok", "bootID": "b", "since": 1.0}
-        return {"items": [{"metadata": {"name": node}, "status": status} for node in self._told]}
+        return {"items": [{"metadata": {"name": node}, "status": status} for node in self._told[0]]}
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "LOOK_S", 0.0)
-    monkeypatch.setattr(checking, "RENEWED_S", 0.05)
+    monkeypatch.setattr(checking, "PATIENCE_S", 0.05)
 
 
 def check(api: Any) -> list[str]:
@@ -55,6 +59,10 @@ def test_a_lease_that_nobody_renews_is_no_leader():
 
 def test_an_agent_that_has_not_spoken_is_named():
     assert check(Api(count(), ("n2", "n1"), ("n1",))) == ["the agent on n2 has not said how the node is"]
+
+
+def test_an_agent_that_has_just_started_is_waited_for():
+    assert check(Api(count(), ("n1",), (), ("n1",))) == []
 
 
 def test_without_a_lease_nobody_leads():
