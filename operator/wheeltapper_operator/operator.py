@@ -19,6 +19,8 @@ from wheeltapper_operator.leader import Leader
 from wheeltapper_operator.pace import Pace
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.reflector import Reflector
+from wheeltapper_operator.trust import Trust
+from wheeltapper_operator.webhook import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class Operator:
         self._leader = Leader(api, section.namespace, names.LEASE, me)
         self.keeper = Keeper(parts)
         self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
+        self.webhook = Webhook(section.preflight) if section.preflight.enabled else None
+        self._trust = Trust(parts, self.webhook) if self.webhook is not None else None
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT."""
@@ -45,6 +49,8 @@ class Operator:
             loop.add_signal_handler(number, stop.set)
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
         tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
+        if self.webhook is not None:
+            tasks.append(asyncio.create_task(self.webhook.run()))
         stopping = asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -60,6 +66,8 @@ class Operator:
         found: list[Reflector[Any]] = [self.keeper.nodes, self.keeper.healths]
         for each in self.jobs:
             found += [each.jobs, each.pods]
+        if self._trust is not None:
+            found += [self._trust.files, self._trust.trusted]
         return found
 
     def has_seen_the_cluster(self) -> bool:
@@ -71,4 +79,5 @@ class Operator:
             await each.synced.wait()
         jobs = sum(len(each.jobs) for each in self.jobs)
         log.info("Looking after %d nodes and %d jobs in mode %s.", len(self.keeper.nodes), jobs, self._mode)
-        await asyncio.gather(self.keeper.work(), *(each.work() for each in self.jobs))
+        trust = [self._trust.keep()] if self._trust is not None else []
+        await asyncio.gather(self.keeper.work(), *(each.work() for each in self.jobs), *trust)

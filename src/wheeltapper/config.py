@@ -343,6 +343,49 @@ class SlurmSection(Section):
     )
 
 
+class PodPreflightSection(Section):
+    """The check of a node by the pods that land on it: a webhook gives them an init container that asks the agent."""
+
+    enabled: bool = Field(False, description="Serve the webhook, and answer to pods.")
+    image: str = Field("", description="The image of the init container: this program's own.")
+    python: str = Field("python3", description="The interpreter in that image.")
+    port: int = Field(9443, ge=1, le=65535, description="Where each operator serves the webhook.")
+    service: str = Field("wheeltapper-webhook", description="The Service before it: the certificate is made out to it.")
+    secret: str = Field("wheeltapper-webhook", description="The Secret that holds the certificate and its authority.")
+    configuration: str = Field(
+        "wheeltapper-preflight", description="The MutatingWebhookConfiguration that is told whom to trust."
+    )
+    agent_listen: str | None = Field(
+        None, description="The address at which each node's agent answers its pods. Absent: all of its addresses."
+    )
+    agent_port: int = Field(6830, ge=1, le=65535, description="The port there.")
+    agent_host: str = Field(
+        "",
+        description="Where pods reach it: a Service with internalTrafficPolicy Local. Empty: their node's own address.",
+    )
+    deadline_s: int = Field(
+        120,
+        ge=5,
+        le=180,
+        description="After so many seconds the pod starts, answer or none: its peers give up after 200 s.",
+    )
+    pass_valid_s: Seconds = Field(
+        60.0,
+        strict=False,
+        description="For so long the next pod on the same GPUs needs no new look at anything but the kernel log.",
+    )
+    gpu_resources: tuple[str, ...] = Field(
+        ("nvidia.com/",),
+        strict=False,
+        description="Resources that are GPUs: a name, or a prefix that ends in a slash.",
+    )
+    pod_resources: Path = Field(
+        Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+        strict=False,
+        description="The kubelet's socket that says which pod has which GPUs.",
+    )
+
+
 class KubernetesSection(Section):
     """How the operator works in its cluster."""
 
@@ -358,6 +401,7 @@ class KubernetesSection(Section):
         200.0, strict=False, description="Writes a second in the long run: a tenth of what a small API server takes."
     )
     writes_burst: int = Field(100, ge=1, description="Writes at once before that.")
+    preflight: PodPreflightSection = PodPreflightSection()
 
 
 class Config(Section):

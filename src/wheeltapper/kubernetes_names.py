@@ -39,3 +39,15 @@ LABEL: Final = f"{PREFIX}/label"
 
 WISH: Final = f"{PREFIX}/requeue-policy"
 """On a job, by its user: ``on`` or ``off``."""
+
+PREFLIGHT: Final = f"{PREFIX}/preflight"
+"""On a namespace, ``enabled`` has the pods of its training jobs checked; on a pod, ``disabled`` leaves that one be."""
+
+PREFLIGHT_CONTAINER: Final = "wheeltapper-preflight"
+"""The init container that asks the node's agent, and the volume with the token by which it proves whose it is."""
+
+AUDIENCE: Final = f"{PREFIX}/preflight"
+"""Whom that token is for: no other service takes it, the API server's own interface included."""
+
+KEPT_OFF: Final = 100
+"""The init container's exit code when the node's agent has found the pod's machine guilty."""
