@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from wheeltapper import catalogue, codec, config
+from wheeltapper.checks.model import Context
 from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
@@ -24,7 +25,7 @@ from wheeltapper.wire import Answer, JobStay, LogReport
 from wheeltapper_hooks.agent import drill, preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
 from wheeltapper_hooks.agent.controller import Controller
-from wheeltapper_hooks.agent.hooks import Hooks
+from wheeltapper_hooks.agent.hooks import FRESHEN_S, Hooks
 from wheeltapper_hooks.agent.job_cgroups import JobCgroups
 from wheeltapper_hooks.agent.job_logs import LogReader
 from wheeltapper_hooks.agent.leave import LeaveTaker
@@ -123,14 +124,16 @@ class Agent:
         await self.watch.runner.first_round(FIRST_ROUND_S)
         self.watch.refresh()
         self._cgroups.sample()
-        parts = (
+        parts: list[Callable[[], Awaitable[None]]] = [
             self.watch.follow,
             self.watch.refresh_for_ever,
             self._cgroups.sample_for_ever,
             self._outbox.deliver_for_ever,
             self._teller.tell_for_ever,
             self._tidy_for_ever,
-        )
+        ]
+        if self.config.kubernetes.preflight.enabled and self.config.agent.scheduler == "kubernetes":
+            parts.append(self._pods())
         tasks += [asyncio.create_task(_keep_going(part)) for part in parts]
         log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
         await self._stop.wait()
@@ -209,6 +212,21 @@ class Agent:
             "trouble": self.store.trouble,
             "checks": codec.dump(self.watch.runner.tally.total()),
         }
+
+    def _pods(self) -> Callable[[], Awaitable[None]]:
+        """Return what answers the pods of this node."""
+        from wheeltapper_hooks.agent.api_server import ApiServer  # noqa: PLC0415 - see _speaker
+        from wheeltapper_hooks.agent.pod_preflight import PodPreflight  # noqa: PLC0415
+        from wheeltapper_hooks.agent.pod_server import PodServer  # noqa: PLC0415
+        from wheeltapper_hooks.agent.pod_tokens import PodTokens  # noqa: PLC0415
+
+        # A connection of its own: what pods ask must not wait for what the teller has to say.
+        answers = PodPreflight(self.watch, PodTokens(ApiServer()), self._freshen)
+        return PodServer(self.config.kubernetes.preflight, answers.answer).serve_for_ever
+
+    async def _freshen(self) -> None:
+        """Look at the node anew, as far as that is quick."""
+        await self.watch.runner.freshen(FRESHEN_S, Context.PREFLIGHT)
 
     async def _read_logs(self, stay: JobStay, asked: Answer) -> LogReport:
         tail_bytes = self.config.agent.log_tail_mb << 20
