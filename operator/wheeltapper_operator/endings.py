@@ -18,7 +18,8 @@ class Ending:
     """The end of one attempt so far, by pod UID.
 
     ``attempt`` is its number; ``began`` and ``heard`` are Unix seconds; ``fault`` names a node that was found broken
-    under the job; ``pending`` counts logs that are being fetched.
+    under the job; ``kept_off`` are the names of pods that their preflight did not let start; ``pending`` counts logs
+    that are being fetched.
     """
 
     attempt: int
@@ -32,6 +33,7 @@ class Ending:
     exit_code: int = 0
     disrupted: bool = False
     fault: str = ""
+    kept_off: dict[str, str] = field(default_factory=dict)
     pending: int = 0
 
     def take(self, pod: Pod, now: float) -> None:
@@ -41,6 +43,8 @@ class Ending:
         self.nodes[pod.uid] = self.places[pod.name] = pod.node
         self.exit_code = self.exit_code or pod.exit_code
         self.disrupted = self.disrupted or pod.disrupted
+        if pod.kept_off:
+            self.kept_off[pod.uid] = pod.name
 
     def due_in(self, now: float) -> float:
         """Return in how many seconds it may be diagnosed; 0 when it may be now."""

@@ -15,7 +15,7 @@ from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
 from wheeltapper_operator import gang, interruptions, judge
-from wheeltapper_operator.api import MERGE_PATCH, Json, path_of
+from wheeltapper_operator.api import MERGE_PATCH, ApiError, Json, path_of
 from wheeltapper_operator.endings import Ending
 from wheeltapper_operator.events import Regarding
 from wheeltapper_operator.evidence import Evidence
@@ -170,6 +170,26 @@ class JobKeeper:
         interruption = Interruption(attempt, diagnosis, decision, self._policy.mode, now)
         recorded = await interruptions.record(self._parts.api, job, interruptions.body(job, self._kind, interruption))
         await self._order(job, recorded)
+        if self._policy.mode is Mode.FULL and job.leave_alone and recorded.decision.job.requeue:
+            await self._move(job, ending)
+
+    async def _move(self, job: Job, ending: Ending) -> None:
+        """Delete those pods of a job that we may not suspend whose preflight keeps them off a node that is out.
+
+        Their controller makes them anew, elsewhere; the others have not begun without them.
+        """
+        for uid, name in ending.kept_off.items():
+            if "Never" in job.restart or not self._is_out(ending.nodes[uid]):
+                continue
+            await self._parts.pace.step()
+            path = path_of("v1", "pods", job.namespace, name)
+            try:
+                await self._parts.api.delete(path, {"preconditions": {"uid": uid}})
+            except ApiError as error:
+                if not (error.is_conflict or error.status == 404):
+                    raise
+                continue  # it is gone, or another has its name
+            self._tell(job, "Moved", f"{name} is made anew, because {ending.nodes[uid]} is out", warning=False)
 
     async def _order(self, job: Job, interruption: Interruption) -> None:
         """Put what was decided on the job, and say it."""

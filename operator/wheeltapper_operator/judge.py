@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ def attempt_of(job: Job, gathered: Gathered, nodes: Sequence[str], now: float) -
         key=f"{job.uid}/{number_of(job)}",
         job=job.key,
         nodes=tuple(dict.fromkeys(node for node in nodes if node)),
-        ending=Ending.UNKNOWN if gathered.fault and not gathered.records else Ending.FAILED,
+        ending=_ending(gathered),
         exit_code=gathered.exit_code,
         name=job.name,
         partition=job.namespace,
@@ -33,6 +34,12 @@ def attempt_of(job: Job, gathered: Gathered, nodes: Sequence[str], now: float) -
         requeueable=not job.leave_alone,
         scheduler_requeued=False,
     )
+
+
+def _ending(gathered: Gathered) -> Ending:
+    if gathered.kept_off:
+        return Ending.LAUNCH_FAILED
+    return Ending.UNKNOWN if gathered.fault and not gathered.records else Ending.FAILED
 
 
 def diagnosis_of(
@@ -46,7 +53,8 @@ def diagnosis_of(
     """Return why *attempt* ended: from its pods, their logs and events, and from what its nodes' agents have found."""
     case = conclude(tuple(_readings(gathered, events, catalogue)))
     findings = [*(_placed(each, gathered) for each in case.findings), *_of_nodes(attempt, healths)]
-    return diagnose(findings, attempt, window_s=window_s)
+    # What keeps a pod off stands now, however long ago it began.
+    return diagnose(findings, attempt, window_s=math.inf if gathered.kept_off else window_s)
 
 
 def _readings(gathered: Gathered, events: str, catalogue: Catalogue) -> Iterator[Reading]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import orjson
 
+from wheeltapper import kubernetes_names as names
 from wheeltapper.inputs.naming import moment
 from wheeltapper_operator.api import Json
 
@@ -22,7 +23,8 @@ class Pod:
     """A pod of a job. ``failed`` are its containers that ended badly, as name and restart count.
 
     ``record`` is the pod as JSON if something ended badly, else empty. ``exit_code`` is that of the first of them, and
-    ``started`` (Unix seconds) when what ended had begun: it tells to which attempt it belongs.
+    ``started`` (Unix seconds) when what ended had begun: it tells to which attempt it belongs. ``kept_off`` says that
+    its preflight, the last that is known of it, did not let it start: a pod's own word, which convicts no node.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Pod:
     exit_code: int
     started: float
     record: str
+    kept_off: bool = False
 
     @property
     def ended_badly(self) -> bool:
@@ -73,6 +76,7 @@ def pod(item: Json, label: str) -> Pod:
         exit_code=failed[0].exit_code if failed else 0,
         started=max([moment(meta.get("creationTimestamp", "")) or 0.0, *(each.started for each in failed)]),
         record="",
+        kept_off=_is_kept_off(status),
     )
     return with_record(view, item) if view.ended_badly else view
 
@@ -88,6 +92,15 @@ def with_record(view: Pod, item: Json) -> Pod:
         "status": {key: status[key] for key in _KEPT if key in status},
     }
     return replace(view, record=orjson.dumps(kept, option=orjson.OPT_INDENT_2).decode())
+
+
+def _is_kept_off(status: Json) -> bool:
+    for container in status.get("initContainerStatuses") or ():
+        if container.get("name") == names.PREFLIGHT_CONTAINER:
+            now, before = container.get("state") or {}, container.get("lastState") or {}
+            ended = now.get("terminated") or before.get("terminated") or {}
+            return bool(ended.get("exitCode") == names.KEPT_OFF)
+    return False
 
 
 def _failed(status: Json) -> Iterator[_Failure]:
