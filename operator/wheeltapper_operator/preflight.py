@@ -32,7 +32,9 @@ def mutate(pod: Json, section: PodPreflightSection) -> list[Json]:
     patch = list(_last_words(pod["spec"]))
     gpus = requested(pod["spec"], section.gpu_resources)
     present = pod["spec"].get("initContainers") or ()
-    if not gpus or any(each.get("name") == names.PREFLIGHT_CONTAINER for each in present):
+    is_changed = any(each.get("name") == names.PREFLIGHT_CONTAINER for each in present)
+    # Without an account there can be no token, and a pod that asks for one all the same is refused.
+    if not gpus or is_changed or not pod["spec"].get("serviceAccountName"):
         return patch
     patch += _put(pod["spec"], "initContainers", "0", container(gpus, section))
     patch += _put(pod["spec"], "volumes", "-", _volume())

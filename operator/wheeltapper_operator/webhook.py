@@ -31,9 +31,8 @@ REOPEN_S = 5.0
 class Webhook:
     """Serves reviews over HTTPS, once there is a certificate."""
 
-    def __init__(self, section: PodPreflightSection, address: str | None = None) -> None:
+    def __init__(self, section: PodPreflightSection) -> None:
         self._section = section
-        self._address = address
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         self._ready = asyncio.Event()
         self.port = 0
@@ -65,7 +64,7 @@ class Webhook:
     async def _listen(self, runner: web.AppRunner) -> None:
         while True:
             try:
-                site = web.TCPSite(runner, self._address, self._section.port, ssl_context=self._context)
+                site = web.TCPSite(runner, self._section.listen, self._section.port, ssl_context=self._context)
                 await site.start()
             except OSError as error:
                 log.error("Pods start unchecked, because the webhook's port cannot be had: %s.", error)

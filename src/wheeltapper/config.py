@@ -355,8 +355,8 @@ class PodPreflightSection(Section):
     configuration: str = Field(
         "wheeltapper-preflight", description="The MutatingWebhookConfiguration that is told whom to trust."
     )
-    agent_listen: str | None = Field(
-        None, description="The address at which each node's agent answers its pods. Absent: all of its addresses."
+    listen: str | None = Field(
+        None, description="The address at which operators and agents listen. Absent: all that they have."
     )
     agent_port: int = Field(6830, ge=1, le=65535, description="The port there.")
     agent_host: str = Field(

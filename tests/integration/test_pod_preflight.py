@@ -30,7 +30,7 @@ async def until(condition, seconds=20.0):
 
 @asynccontextmanager
 async def serving(answer):
-    server = PodServer(PodPreflightSection.model_construct(agent_listen="127.0.0.1", agent_port=0), answer)
+    server = PodServer(PodPreflightSection.model_construct(listen="127.0.0.1", agent_port=0), answer)
     task = asyncio.create_task(server.serve_for_ever())
     await until(lambda: server.port)
     yield server.port

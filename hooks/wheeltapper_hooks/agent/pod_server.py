@@ -51,7 +51,7 @@ class PodServer:
         while True:
             try:
                 server = await asyncio.start_server(
-                    self._serve, self._section.agent_listen, self._section.agent_port, limit=HEAD_BYTES
+                    self._serve, self._section.listen, self._section.agent_port, limit=HEAD_BYTES
                 )
             except OSError as error:
                 if self._told != str(error):

@@ -20,7 +20,8 @@ JOB = {"training.kubeflow.org/job-name": "train"}
 def pod(labels=JOB, **spec):
     gpus = {"limits": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "4"}}
     containers = [{"name": "pytorch", "resources": gpus, "terminationMessagePolicy": "File"}]
-    return {"metadata": {"generateName": "train-", "labels": labels}, "spec": {"containers": containers, **spec}}
+    spec = {"serviceAccountName": "default", "containers": containers, **spec}
+    return {"metadata": {"generateName": "train-", "labels": labels}, "spec": spec}
 
 
 def applied(item, patch):
@@ -100,8 +101,13 @@ def test_a_training_pod_without_gpus_keeps_its_containers_and_gets_the_last_word
     item["spec"]["containers"] = [{"name": "pytorch"}]
 
     assert changed(item)["spec"] == {
-        "containers": [{"name": "pytorch", "terminationMessagePolicy": "FallbackToLogsOnError"}]
+        **item["spec"],
+        "containers": [{"name": "pytorch", "terminationMessagePolicy": "FallbackToLogsOnError"}],
     }
+
+
+def test_a_pod_that_can_have_no_token_gets_no_volume_for_one():
+    assert "volumes" not in changed(pod(serviceAccountName=""))["spec"]
 
 
 def test_other_sites_name_their_own_gpus():
