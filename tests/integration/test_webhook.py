@@ -54,6 +54,9 @@ def settings(port):
         f"""
         [policy]
         mode = "full"
+        [policy.budget]
+        max_percent = 100
+        domain_max_percent = 100
         [kubernetes.preflight]
         enabled = true
         image = "localhost/wheeltapper:1"
@@ -273,33 +276,44 @@ async def _after_the_cache(api, token):
     return token
 
 
-def test_a_pod_that_is_kept_off_is_booked_its_job_moves_and_its_node_is_out(plane):
-    fault = xid79("n1", at=time.time() - 7200)
+async def keep_off(api, node, **labels):
+    """Have the agent of *node* tell a fault, and a pod there that belongs to a new job kept off by it."""
     status = {
         "verdict": "fail",
         "bootID": BOOT,
         "since": time.time() - 7200,
-        "sentence": "n1 is fail",
-        "findings": [codec.dump(fault)],
+        "sentence": f"{node} is fail",
+        "findings": [codec.dump(xid79(node, at=time.time() - 7200))],
     }
-    jobs = path_of("batch/v1", "jobs", "team")
-    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}}
+    health = {"apiVersion": names.GROUP, "kind": "NodeHealth", "metadata": {"name": node}}
+    await api.post(path_of(names.GROUP, "nodehealths"), health)
+    await api.patch(path_of(names.GROUP, "nodehealths", name=node, sub="status"), {"status": status})
+    template = {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "x"}]}}
+    job = {"metadata": {"name": f"of-{node}", "labels": labels}, "spec": {"template": template}}
+    await api.post(path_of("batch/v1", "jobs", "team"), job)
+    await api.post(PODS, pod(f"on-{node}", node=node, **{JOB: f"of-{node}"}))
+    await until(lambda: is_out(api, node))
+    init = {
+        "name": names.PREFLIGHT_CONTAINER,
+        "image": "x",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": {"terminated": {"exitCode": names.KEPT_OFF, "reason": "Error", "message": '{"state": "fail"}'}},
+    }
+    await api.patch(f"{PODS}/on-{node}/status", {"status": {"phase": "Pending", "initContainerStatuses": [init]}})
 
+
+async def is_out(api, node):
+    taints = (await api.get(f"/api/v1/nodes/{node}"))["spec"].get("taints") or ()
+    return [each["value"] for each in taints if each["key"] == names.TAINT] == ["hardware.gpu_xid"]
+
+
+def test_a_pod_that_is_kept_off_is_booked_as_hardware_and_its_job_is_suspended_to_move(plane):
     async def run():
         async with operating(plane) as api:
             await until(lambda: is_checked(api))
-            await api.post(jobs, {"metadata": {"name": "train"}, "spec": {"template": template, "backoffLimit": 0}})
-            await api.post(PODS, pod("train-0", node="n1"))
-            await api.post(path_of(names.GROUP, "nodehealths"), {
-                "apiVersion": names.GROUP, "kind": "NodeHealth", "metadata": {"name": "n1"}
-            })  # fmt: skip
-            await api.patch(path_of(names.GROUP, "nodehealths", name="n1", sub="status"), {"status": status})
-            ended = {"exitCode": names.KEPT_OFF, "reason": "Error", "message": '{"state": "fail"}'}
-            init = {
-                "name": names.PREFLIGHT_CONTAINER, "image": "x", "imageID": "", "ready": False, "restartCount": 0,
-                "state": {"terminated": ended},
-            }  # fmt: skip
-            await api.patch(f"{PODS}/train-0/status", {"status": {"phase": "Failed", "initContainerStatuses": [init]}})
+            await keep_off(api, "n1")
 
             async def is_booked():
                 found = (await api.get(path_of(names.GROUP, "interruptions", "team")))["items"]
@@ -308,14 +322,28 @@ def test_a_pod_that_is_kept_off_is_booked_its_job_moves_and_its_node_is_out(plan
             booked = await until(is_booked)
             assert (booked["label"], booked["node"], booked["confirmed"]) == ("hardware/gpu_xid", "n1", True)
             assert "kept off n1" in booked["reason"]
-            node = await api.get("/api/v1/nodes/n1")
-            assert [each["value"] for each in node["spec"]["taints"] if each["key"] == names.TAINT] == [
-                "hardware.gpu_xid"
-            ]
 
             async def is_suspended():
-                return (await api.get(f"{jobs}/train"))["spec"].get("suspend")
+                return (await api.get(path_of("batch/v1", "jobs", "team", "of-n1")))["spec"].get("suspend")
 
             await until(is_suspended)
+
+    asyncio.run(run())
+
+
+def test_of_a_job_that_is_anothers_to_suspend_the_pod_alone_is_moved(plane):
+    async def run():
+        async with operating(plane) as api:
+            await until(lambda: is_checked(api))
+            await keep_off(api, "n2", **{"kueue.x-k8s.io/queue-name": "gpus"})
+
+            async def is_leaving():
+                try:
+                    return "deletionTimestamp" in (await api.get(f"{PODS}/on-n2"))["metadata"]
+                except ApiError as error:
+                    return error.status == 404
+
+            await until(is_leaving)
+            assert not (await api.get(path_of("batch/v1", "jobs", "team", "of-n2")))["spec"].get("suspend")
 
     asyncio.run(run())
