@@ -15,6 +15,7 @@ KUBERNETES = "1.30.0"
 CASES: dict[str, tuple[str, ...]] = {
     "default": (),
     "full": ("--set=config.policy.mode=full", "--set=agent.host.kernelLog=/machine/kmsg", "--set-string=image.tag=1"),
+    "preflight": ("--set=config.kubernetes.preflight.enabled=true",),
     "bare": ("--set=admissionPolicy.enabled=false", "--set=cleanUp.enabled=false", "--set=operator.replicas=1"),
 }
 

@@ -56,6 +56,7 @@ class Host(Values):
     kernelLog: str = Field(pattern="^/")  # noqa: N815
     sysfs: str = Field(pattern="^/")
     state: str = Field(pattern="^/")
+    podResources: str = Field(pattern="^/")  # noqa: N815
 
 
 class HostMount(Values):

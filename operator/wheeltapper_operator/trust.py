@@ -112,14 +112,13 @@ class Trust:
         after = renewed(dict(before.content) if before else {}, self._hosts, datetime.now(timezone.utc))
         if after is None:
             return
-        body = secret(self._namespace, self._secret, after)
         path = path_of("v1", "secrets", self._namespace)
         if before is None:
-            written = await self._parts.api.post(path, body)
+            written = await self._parts.api.post(path, secret(self._namespace, self._secret, after))
         else:
             # With the version that was read: who renewed it meanwhile has done our work.
-            body["metadata"]["resourceVersion"] = before.version
-            written = await self._parts.api.put(f"{path}/{self._secret}", body)
+            patch = {"metadata": {"resourceVersion": before.version}, "data": encoded(after)}
+            written = await self._parts.api.patch(f"{path}/{self._secret}", patch, fieldManager=names.MANAGER)
         self.files.put(written)
         log.info("The webhook's certificate was made anew.")
 
@@ -163,14 +162,19 @@ def secret(namespace: str, name: str, files: Mapping[str, bytes]) -> Json:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "type": "kubernetes.io/tls",
+        "type": "Opaque",  # as the chart's, which is made before there is a certificate
         "metadata": {
             "name": name,
             "namespace": namespace,
             "labels": {"app.kubernetes.io/managed-by": names.MANAGER},
         },
-        "data": {each: base64.b64encode(content).decode() for each, content in files.items()},
+        "data": encoded(files),
     }
+
+
+def encoded(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return *files* as a Secret holds them."""
+    return {each: base64.b64encode(content).decode() for each, content in files.items()}
 
 
 def told(trusted: Trusted, bundle: str) -> list[Json]:

@@ -22,8 +22,19 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- /* The configuration file: the values' tree, and over it what follows from how the chart lays things out. */ -}}
 {{- define "wheeltapper.config" -}}
 {{- $agent := dict "scheduler" "kubernetes" "kmsg" "/run/kernel-log/socket" "sysfs" "/host/sys" "run_dir" "/run/wheeltapper" "state_dir" "/var/lib/wheeltapper" }}
-{{- $ours := dict "kubernetes" (dict "namespace" .Release.Namespace) "agent" $agent }}
+{{- $kubernetes := dict "namespace" .Release.Namespace }}
+{{- if include "wheeltapper.preflight" . }}
+{{- $name := include "wheeltapper.name" . }}
+{{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
+{{- $_ := set $kubernetes "preflight" (dict "image" $image "service" (printf "%s-webhook" $name) "secret" (printf "%s-webhook" $name) "configuration" (printf "%s-preflight" $name) "pod_resources" "/run/pod-resources/kubelet.sock") }}
+{{- end }}
+{{- $ours := dict "kubernetes" $kubernetes "agent" $agent }}
 {{- mergeOverwrite (deepCopy .Values.config) $ours | toJson }}
+{{- end }}
+
+{{- /* Not empty when pods ask before they start. */ -}}
+{{- define "wheeltapper.preflight" -}}
+{{- if dig "kubernetes" "preflight" "enabled" false .Values.config }}yes{{ end }}
 {{- end }}
 
 {{- define "wheeltapper.annotations" -}}

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from tests.e2e.kubernetes.cluster import GPU, Cluster, pytorch_job, started
-from tests.e2e.kubernetes.installed import agents, build_image, wheeltapper
+from tests.e2e.kubernetes.release import AGENTS, NAMESPACE, VALUES, build_image, install, verdict
 from wheeltapper import kubernetes_names as names
 
 JOB = "training.kubeflow.org/job-name"
 MOVED_S = 180.0
+WITH_PREFLIGHT = {
+    **VALUES,
+    "config": {"policy": {"mode": "full"}, "kubernetes": {"preflight": {"enabled": True}}},
+}
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +27,12 @@ def own() -> Iterator[Cluster]:
     """A cluster of these tests' own: they break its nodes."""
     with tempfile.TemporaryDirectory(prefix="wheeltapper-kubernetes-") as place:
         folder = Path(place)
-        (folder / "image").mkdir()
         with started(folder / "cluster") as cluster:
-            build_image(cluster, folder / "image")
-            with wheeltapper(cluster):
-                cluster.kubectl("label", "namespace", "default", f"{names.PREFLIGHT}=enabled")
-                yield cluster
+            build_image(cluster, folder)
+            install(cluster, WITH_PREFLIGHT)
+            cluster.kubectl("label", "namespace", "default", f"{names.PREFLIGHT}=enabled")
+            cluster.wait(lambda: is_trusted(cluster), 60, "the API server to be told whom to trust")
+            yield cluster
 
 
 def job(name: str, workers: int, prefer: str = "") -> dict[str, Any]:
@@ -77,19 +81,17 @@ def test_a_pod_on_a_fit_node_is_told_so_about_the_very_gpus_that_it_gets(own: Cl
 
 
 def test_where_no_agent_answers_the_pod_starts_and_says_so(own: Cluster) -> None:
-    nowhere = json.dumps({"spec": {"template": {"spec": {"nodeSelector": {"there": "is-none"}}}}})
-    own.kubectl("patch", "daemonset", "agent", "--namespace=wheeltapper", "--patch", nowhere)
+    send_agents(own, {"there": "is-none"})
     try:
-        own.wait(lambda: not own.objects("pods", "wheeltapper", "app=agent"), 60, "all agents to be gone")
+        own.wait(lambda: not own.objects("pods", NAMESPACE, AGENTS), 60, "all agents to be gone")
         own.apply(job("alone", 0))
         (pod,) = own.wait(lambda: running(own, "alone", 1), 120, "the job to run")
         assert said(pod)["state"] == "unknown"
         assert "not heard" in said(pod)["sentence"]
     finally:
         remove(own, "alone")
-        back = json.dumps({"spec": {"template": {"spec": {"nodeSelector": None}}}})
-        own.kubectl("patch", "daemonset", "agent", "--namespace=wheeltapper", "--patch", back)
-        own.wait(lambda: agents(own) == len(own.workers), 180, "the agents to be back")
+        send_agents(own, None)
+        own.wait(lambda: ready_agents(own) == len(own.workers), 180, "the agents to be back")
 
 
 def test_a_pod_that_lands_on_a_broken_node_runs_on_another(own: Cluster) -> None:
@@ -116,6 +118,17 @@ def is_out(cluster: Cluster, name: str) -> bool:
     return any(each["key"] == names.TAINT for each in node["spec"].get("taints") or ())
 
 
-def verdict(cluster: Cluster, name: str) -> str:
-    found = cluster.get("nodehealth", name) or {}
-    return str(found.get("status", {}).get("verdict", ""))
+def is_trusted(cluster: Cluster) -> bool:
+    found = cluster.get("mutatingwebhookconfiguration", "wheeltapper-preflight")
+    return bool(found and found["webhooks"][0]["clientConfig"].get("caBundle"))
+
+
+def send_agents(cluster: Cluster, where: dict[str, str] | None) -> None:
+    """Have agents run on nodes with the labels *where* only; on all with None."""
+    patch = json.dumps({"spec": {"template": {"spec": {"nodeSelector": where}}}})
+    cluster.kubectl("patch", "daemonset", "wheeltapper-agent", f"--namespace={NAMESPACE}", f"--patch={patch}")
+
+
+def ready_agents(cluster: Cluster) -> int:
+    found = cluster.get("daemonset", "wheeltapper-agent", NAMESPACE) or {}
+    return int(found.get("status", {}).get("numberReady", 0))

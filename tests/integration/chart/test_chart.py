@@ -177,3 +177,51 @@ def test_the_notes_say_which_stage_is_on(helm: Helm, tmp_path: Path, mode: str, 
     )  # fmt: skip
 
     assert words in yaml.safe_load(ended.stdout)["data"]["notes"]
+
+
+def kinds(items: list[dict[str, Any]]) -> set[str]:
+    return {each["kind"] for each in items}
+
+
+def test_without_the_preflight_nobody_asks_the_operator_about_pods_and_it_may_delete_none(render: Render) -> None:
+    items = render()
+    rules = one(items, "ClusterRole", "wt-wheeltapper-operator")["rules"]
+
+    assert not {"MutatingWebhookConfiguration", "Secret"} & kinds(items)
+    assert not any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in rules)
+
+
+def test_with_the_preflight_pods_ask_and_no_pod_waits_for_an_operator_that_is_gone(render: Render) -> None:
+    items = render("--set=config.kubernetes.preflight.enabled=true")
+    (hook,) = one(items, "MutatingWebhookConfiguration", "wt-wheeltapper-preflight")["webhooks"]
+    text = one(items, "ConfigMap", "wt-wheeltapper")["data"]["wheeltapper.json"]
+    preflight = config.parse(text, "wheeltapper.json").kubernetes.preflight
+
+    assert (hook["failurePolicy"], hook["namespaceSelector"]) == (
+        "Ignore",
+        {"matchLabels": {"wheeltapper.dev/preflight": "enabled"}},
+    )
+    assert hook["clientConfig"]["service"]["name"] == preflight.service
+    assert one(items, "Secret", preflight.secret)
+    assert preflight.configuration == "wt-wheeltapper-preflight"
+    assert preflight.image == "wheeltapper:0.1.0"
+
+
+def test_what_reaches_the_kubelets_socket_has_root_and_nothing_else(render: Render) -> None:
+    items = render("--set=config.kubernetes.preflight.enabled=true")
+    pod = one(items, "DaemonSet", "wt-wheeltapper-agent")["spec"]["template"]["spec"]
+    reaching = [
+        each
+        for each in [*pod["initContainers"], *pod["containers"]]
+        if any(mount["name"] == "the-pod-resources" for mount in each["volumeMounts"])
+    ]
+
+    assert [each["name"] for each in reaching] == ["pod-resources"]
+    assert reaching[0]["securityContext"] == {
+        "runAsUser": 0,
+        "runAsNonRoot": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert [mount["name"] for mount in reaching[0]["volumeMounts"]] == ["the-pod-resources", "pod-resources"]
