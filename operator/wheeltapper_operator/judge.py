@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.diagnosis.diagnose import diagnose
+from wheeltapper.diagnosis.kept_off import kept_off
 from wheeltapper.diagnosis.model import Diagnosis
 from wheeltapper.evidence import Finding
 from wheeltapper.inputs import Reading, conclude
@@ -51,10 +51,15 @@ def diagnosis_of(
     window_s: float,
 ) -> Diagnosis:
     """Return why *attempt* ended: from its pods, their logs and events, and from what its nodes' agents have found."""
+    of_nodes = tuple(_of_nodes(attempt, healths))
+    # A pod's word that it was kept off only says whom to ask: its node's agent.
+    asked = {gathered.nodes[uid] for uid in gathered.kept_off}
+    guilty = [each for each in of_nodes if each.evidence.node in asked and each.convicts]
+    if guilty:
+        return kept_off(guilty, "preflight")
     case = conclude(tuple(_readings(gathered, events, catalogue)))
-    findings = [*(_placed(each, gathered) for each in case.findings), *_of_nodes(attempt, healths)]
-    # What keeps a pod off stands now, however long ago it began.
-    return diagnose(findings, attempt, window_s=math.inf if gathered.kept_off else window_s)
+    findings = [*(_placed(each, gathered) for each in case.findings), *of_nodes]
+    return diagnose(findings, attempt, window_s=window_s)
 
 
 def _readings(gathered: Gathered, events: str, catalogue: Catalogue) -> Iterator[Reading]:

@@ -1,4 +1,4 @@
-"""The diagnosis of a job that our own prolog kept off a broken node: nothing to infer, the verdict is the cause."""
+"""The diagnosis of a job that our own check kept off a broken node: nothing to infer, the verdict is the cause."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from wheeltapper.diagnosis.model import Diagnosis, Suspect
 from wheeltapper.evidence import Finding
 
 
-def kept_off(findings: Sequence[Finding]) -> Diagnosis:
-    """Return the diagnosis that rests on the *findings* of the node's verdict, the gravest first.
+def kept_off(findings: Sequence[Finding], by: str = "prolog") -> Diagnosis:
+    """Return the diagnosis that rests on the *findings* of the node's verdict, the gravest first; *by* names the check.
 
     Raises:
         ValueError: there is no finding; nothing is kept off a node without one.
@@ -28,5 +28,5 @@ def kept_off(findings: Sequence[Finding]) -> Diagnosis:
         confirmed=True,
         chain=(root,),
         suspects=(Suspect(node=seen.node, gpu=seen.gpu, reason=f"{name}, seen before the job came"),),
-        sentence=f"the prolog kept the job off {seen.node}{gpu}: {name}, seen before the job came.",
+        sentence=f"the {by} kept the job off {seen.node}{gpu}: {name}, seen before the job came.",
     )
