@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
+import shutil
 import ssl
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,7 +18,7 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import release
-from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, pytorch_job
+from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, pytorch_job, started
 from wheeltapper import kubernetes_names as names
 
 JOB = "training.kubeflow.org/job-name"
@@ -28,6 +31,15 @@ HUNGRY = "held = [bytearray(1 << 20) for _ in range(400)]"
 
 SOON_S = 150
 """Seconds for what takes a few on a machine that is not overloaded."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster of its own: what is installed here acts on every node, and others run beside it."""
+    folder = Path(tempfile.mkdtemp(prefix="wheeltapper-kubernetes-"))
+    with started(folder) as made:
+        yield made
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="module", autouse=True)
