@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -62,7 +62,7 @@ def renewed(files: Files, hosts: Sequence[str], now: datetime) -> dict[str, byte
 def _newest(bundle: Sequence[x509.Certificate], key: bytes) -> _Authority | None:
     try:
         loaded = serialization.load_pem_private_key(key, None)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, UnsupportedAlgorithm):
         return None
     if not bundle or not isinstance(loaded, ec.EllipticCurvePrivateKey):
         return None
@@ -77,7 +77,7 @@ def _served(
     try:
         key = serialization.load_pem_private_key(files.get(KEY, b""), None)
         names = found[0].extensions.get_extension_for_class(x509.SubjectAlternativeName) if found else None
-    except (ValueError, TypeError, x509.ExtensionNotFound):
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.ExtensionNotFound):
         return None
     if names is None or found[0].public_key() != key.public_key() or found[0].not_valid_after_utc <= now:
         return None
@@ -89,7 +89,7 @@ def _served(
 def _is_of(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
         return False
     return True
 

@@ -49,8 +49,10 @@ class Operator:
             loop.add_signal_handler(number, stop.set)
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
         tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
-        if self.webhook is not None:
-            tasks.append(asyncio.create_task(self.webhook.run()))
+        if self.webhook is not None and self._trust is not None:
+            # Not among the reflectors that a leader waits for: what this may not read must not keep nodes unwatched.
+            beside = (self.webhook.run, self._trust.files.run, self._trust.trusted.run)
+            tasks += [asyncio.create_task(each()) for each in beside]
         stopping = asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -66,8 +68,6 @@ class Operator:
         found: list[Reflector[Any]] = [self.keeper.nodes, self.keeper.healths]
         for each in self.jobs:
             found += [each.jobs, each.pods]
-        if self._trust is not None:
-            found += [self._trust.files, self._trust.trusted]
         return found
 
     def has_seen_the_cluster(self) -> bool:

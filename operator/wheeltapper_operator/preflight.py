@@ -30,7 +30,7 @@ def mutate(pod: Json, section: PodPreflightSection) -> list[Json]:
     if not any(kind.pod_label in labels for kind in KINDS) or labels.get(names.PREFLIGHT) == "disabled":
         return []
     patch = list(_last_words(pod["spec"]))
-    gpus = requested(pod["spec"], section.gpu_resources)
+    gpus = requested(pod["spec"], section)
     present = pod["spec"].get("initContainers") or ()
     is_changed = any(each.get("name") == names.PREFLIGHT_CONTAINER for each in present)
     # Without an account there can be no token, and a pod that asks for one all the same is refused.
@@ -41,14 +41,13 @@ def mutate(pod: Json, section: PodPreflightSection) -> list[Json]:
     return patch
 
 
-def requested(spec: Json, resources: tuple[str, ...]) -> dict[str, str]:
+def requested(spec: Json, section: PodPreflightSection) -> dict[str, str]:
     """Return how many GPUs the app containers of a pod ask for in all, by the name of the resource."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
         limits = (container.get("resources") or {}).get("limits") or {}
         for name, quantity in limits.items():
-            wanted = any(name == each or (each.endswith("/") and name.startswith(each)) for each in resources)
-            if wanted and str(quantity).isdecimal() and int(quantity) > 0:
+            if section.is_gpu(name) and str(quantity).isdecimal() and int(quantity) > 0:
                 total[name] = total.get(name, 0) + int(quantity)
     return {name: str(count) for name, count in total.items()}
 

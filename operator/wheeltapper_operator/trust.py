@@ -77,7 +77,9 @@ class Trust:
         )
 
     async def keep(self) -> None:
-        """Renew and tell, for ever, while we lead."""
+        """Renew and tell, for ever, while we lead. What may not be read holds up nothing but this."""
+        await self.files.synced.wait()
+        await self.trusted.synced.wait()
         while True:
             self._changed.clear()
             wait = LOOK_S

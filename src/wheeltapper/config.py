@@ -385,6 +385,12 @@ class PodPreflightSection(Section):
         description="The kubelet's socket that says which pod has which GPUs.",
     )
 
+    def is_gpu(self, resource: str) -> bool:
+        """Return whether a pod that asks for *resource* asks for a GPU."""
+        return any(
+            resource == each or (each.endswith("/") and resource.startswith(each)) for each in self.gpu_resources
+        )
+
 
 class KubernetesSection(Section):
     """How the operator works in its cluster."""

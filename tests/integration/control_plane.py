@@ -19,6 +19,7 @@ from tests.e2e.kubernetes.cluster import cache
 
 CHARTS = Path(__file__).parents[2] / "charts/wheeltapper/crds"
 TOKEN = "the-token-of-an-admin"
+LIMITED = "the-token-of-a-user-without-rights"
 
 READY_S = 120.0
 """Seconds until it must answer; it takes 4 on a machine that is not overloaded."""
@@ -26,9 +27,13 @@ READY_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """A running one. ``account`` is a folder as the kubelet makes it for a pod's service account."""
+    """A running one. ``account`` is a folder as the kubelet makes it for a pod's service account.
+
+    ``kubeconfig`` is an administrator's, ``limited`` that of a user named limited who may do what tests grant.
+    """
 
     kubeconfig: Path
+    limited: Path
     port: int
     account: Path
 
@@ -46,7 +51,7 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
         pytest.skip("there is no API server to start; type: make kubernetes")
     client, peer, port = _free_ports(3)
     subprocess.run(["openssl", "genrsa", "-out", folder / "sa.key", "2048"], check=True, capture_output=True)
-    (folder / "tokens.csv").write_text(f"{TOKEN},admin,admin,system:masters\n")
+    (folder / "tokens.csv").write_text(f"{TOKEN},admin,admin,system:masters\n{LIMITED},limited,limited\n")
     etcd = [
         programs / "etcd", "--data-dir", folder / "etcd", "--unsafe-no-fsync",
         f"--listen-client-urls=http://127.0.0.1:{client}", f"--advertise-client-urls=http://127.0.0.1:{client}",
@@ -66,7 +71,8 @@ def control_plane(folder: Path) -> Iterator[ControlPlane]:
             stack.callback(process.wait)
             stack.callback(process.kill)
         _wait(port, folder)
-        made = ControlPlane(_kubeconfig(folder, port), port, _account(folder))
+        configs = [_kubeconfig(folder, port, name, token) for name, token in (("admin", TOKEN), ("limited", LIMITED))]
+        made = ControlPlane(*configs, port, _account(folder))
         apply = [programs / "kubectl", "--kubeconfig", made.kubeconfig, "apply", "--filename", CHARTS]
         subprocess.run(apply, check=True, capture_output=True)
         yield made
@@ -99,15 +105,15 @@ def _wait(port: int, folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _kubeconfig(folder: Path, port: int) -> Path:
-    path = folder / "kubeconfig"
+def _kubeconfig(folder: Path, port: int, user: str, token: str) -> Path:
+    path = folder / f"kubeconfig.{user}"
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(folder / "certs/apiserver.crt")}
     made = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "admin", "user": {"token": TOKEN}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "admin"}}],
+        "users": [{"name": user, "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": user}}],
         "current-context": "c",
     }
     path.write_text(json.dumps(made))

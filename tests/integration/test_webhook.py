@@ -44,7 +44,7 @@ async def furnish(plane):
     for name, labels in (("wheeltapper", {}), ("team", {names.PREFLIGHT: "enabled"}), ("others", {})):
         await api.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
         await api.post(path_of("v1", "serviceaccounts", name), {"metadata": {"name": "default"}})
-    for name in ("n1", "n2"):
+    for name in ("n1", "n2", "n3"):
         await api.post("/api/v1/nodes", {"metadata": {"name": name}})
     await api.close()
 
@@ -80,13 +80,13 @@ def configuration(port):
 
 
 @asynccontextmanager
-async def operating(plane):
+async def operating(plane, kubeconfig=None):
     """An operator that leads, and a webhook configuration that does not know yet whom to trust."""
     port = free_port()
     api = await Api.connect(plane.kubeconfig)
     hooks = path_of(REGISTRATION, "mutatingwebhookconfigurations")
     await api.post(hooks, configuration(port))
-    operator_api = await Api.connect(plane.kubeconfig)
+    operator_api = await Api.connect(kubeconfig or plane.kubeconfig)
     task = asyncio.create_task(Operator(operator_api, settings(port), "me").run())
     try:
         yield api
@@ -276,8 +276,8 @@ async def _after_the_cache(api, token):
     return token
 
 
-async def keep_off(api, node, **labels):
-    """Have the agent of *node* tell a fault, and a pod there that belongs to a new job kept off by it."""
+async def tell_fault(api, node):
+    """Have the agent of *node* tell a fault that it has seen two hours ago."""
     status = {
         "verdict": "fail",
         "bootID": BOOT,
@@ -288,6 +288,11 @@ async def keep_off(api, node, **labels):
     health = {"apiVersion": names.GROUP, "kind": "NodeHealth", "metadata": {"name": node}}
     await api.post(path_of(names.GROUP, "nodehealths"), health)
     await api.patch(path_of(names.GROUP, "nodehealths", name=node, sub="status"), {"status": status})
+
+
+async def keep_off(api, node, **labels):
+    """Have a pod on *node* that belongs to a new job kept off by what the agent there has found."""
+    await tell_fault(api, node)
     template = {"spec": {"restartPolicy": "OnFailure", "containers": [{"name": "main", "image": "x"}]}}
     job = {"metadata": {"name": f"of-{node}", "labels": labels}, "spec": {"template": template}}
     await api.post(path_of("batch/v1", "jobs", "team"), job)
@@ -345,5 +350,25 @@ def test_of_a_job_that_is_anothers_to_suspend_the_pod_alone_is_moved(plane):
 
             await until(is_leaving)
             assert not (await api.get(path_of("batch/v1", "jobs", "team", "of-n2")))["spec"].get("suspend")
+
+    asyncio.run(run())
+
+
+def test_an_operator_that_may_not_have_a_certificate_looks_after_nodes_all_the_same(plane):
+    groups = ("", "batch", "coordination.k8s.io", "kubeflow.org", "wheeltapper.dev")
+    resources = ["nodes", "pods", "events", "jobs", "leases", "nodehealths", "interruptions", "pytorchjobs"]
+    rules = [{"apiGroups": list(groups), "resources": resources, "verbs": ["*"]}]
+    role = {"metadata": {"name": "limited"}, "rules": rules}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "limited"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "limited"}
+    binding = {"metadata": {"name": "limited"}, "roleRef": reference, "subjects": [subject]}
+
+    async def run():
+        async with operating(plane, plane.limited) as api:
+            await api.post(path_of("rbac.authorization.k8s.io/v1", "clusterroles"), role)
+            await api.post(path_of("rbac.authorization.k8s.io/v1", "clusterrolebindings"), binding)
+            await tell_fault(api, "n3")
+            await until(lambda: is_out(api, "n3"))
+            assert not await is_checked(api)
 
     asyncio.run(run())

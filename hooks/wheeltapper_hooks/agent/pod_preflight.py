@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 from wheeltapper.config import Config, Mode
@@ -14,7 +13,7 @@ from wheeltapper.evidence import Finding
 from wheeltapper.verdict import State, Verdict
 from wheeltapper_hooks.agent import pod_resources
 from wheeltapper_hooks.agent.pod_gpus import addresses, read_gpus
-from wheeltapper_hooks.agent.pod_resources import Device, KubeletTrouble
+from wheeltapper_hooks.agent.pod_resources import KubeletTrouble
 from wheeltapper_hooks.agent.pod_tokens import Asker, NotAPod
 from wheeltapper_hooks.agent.watch import Watch
 
@@ -94,7 +93,8 @@ class PodPreflight:
             return Gpus(), f" Its GPUs are not known, so the whole node's verdict counts: {error}."
         if devices is None:
             raise NotAPod(f"the kubelet of {self._watch.node} knows no pod {asker}")
-        return gpus_among(devices, section.gpu_resources, config.agent.procfs), ""
+        ids = frozenset(each.id for each in devices if section.is_gpu(each.resource))
+        return Gpus(ids, addresses(ids, read_gpus(config.agent.procfs))), ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +103,6 @@ class Gpus:
 
     ids: frozenset[str] = frozenset()
     addresses: frozenset[str] | None = None
-
-
-def gpus_among(devices: frozenset[Device], resources: tuple[str, ...], procfs: Path) -> Gpus:
-    """Return those of *devices* that are GPUs by the names of *resources*."""
-    ids = frozenset(each.id for each in devices if is_gpu(each.resource, resources))
-    return Gpus(ids, addresses(ids, read_gpus(procfs)))
-
-
-def is_gpu(resource: str, resources: tuple[str, ...]) -> bool:
-    """Return whether *resource* is one of *resources*: names, or prefixes that end in a slash."""
-    return any(resource == each or (each.endswith("/") and resource.startswith(each)) for each in resources)
 
 
 def concerning(verdict: Verdict, gpus: frozenset[str] | None) -> Verdict:

@@ -93,8 +93,8 @@ class PodServer:
         except NotAPod as error:
             log.info("A caller was refused: %s.", error)
             return HTTPStatus.FORBIDDEN, {"sentence": f"the agent refuses: {error}"}
-        except OSError as error:
-            log.warning("A pod starts unchecked: %s.", error)
+        except (OSError, ValueError) as error:  # the latter: what we asked gave an answer that is none
+            log.warning("A pod is not answered, and asks again or starts unchecked: %s.", error)
             return HTTPStatus.SERVICE_UNAVAILABLE, {"sentence": f"the agent cannot answer: {error}"}
 
 
