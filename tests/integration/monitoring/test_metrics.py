@@ -29,6 +29,7 @@ from wheeltapper_hooks.agent import metrics as agent_metrics
 from wheeltapper_slurm import metrics as service_metrics
 from wheeltapper_slurm import spool
 from wheeltapper_slurm.arrivals import Arrivals
+from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.journal import Journal, OpenAttempt
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
@@ -50,7 +51,8 @@ needs_promtool = pytest.mark.skipif(
 def parts(tmp_path):
     settings = config.parse(f"[controller]\nspool_dir = '{tmp_path}'\n[ledger]\npath = '{tmp_path}/ledger.db'\n")
     slurm, ledger, journal = FakeSlurm(slurm_node("n1")), Ledger(settings.ledger.path), Journal(tmp_path / "journal.db")
-    yield Parts(settings, slurm, ledger, journal, Gate(slurm, ledger, settings.policy), Arrivals(), lambda: 5000.0)
+    gate = Gate(slurm, ledger, settings.policy)
+    yield Parts(settings, slurm, ledger, journal, gate, Arrivals(), Healths(120.0), lambda: 5000.0)
     ledger.close()
     journal.close()
 
