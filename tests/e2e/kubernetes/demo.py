@@ -124,6 +124,24 @@ def tainted_ones(cluster: Cluster, but: str) -> list[str]:
     return [node for node in cluster.nodes if node != guilty and tainted(cluster, node)]
 
 
+def kept_off(cluster: Cluster) -> None:
+    """A pod that lands on a broken node which the budget keeps in service."""
+    out = interruption(cluster, "bert")["node"]
+    cluster.kubectl("delete", "pytorchjob", "bert", "tune")
+    bad = next(node for node in cluster.nodes if node != out)
+    cluster.nodes[bad].xid(79)
+    cluster.wait(lambda: release.verdict(cluster, bad) == "fail", SOON_S, f"the agent of {bad} to say so")
+    tell(f"{bad} breaks, too. One node of four is out already, so the budget keeps this one in, and pods land there.")
+    cluster.kubectl("label", "namespace", "default", f"{names.PREFLIGHT}=enabled")
+    cluster.apply(release.liking(pytorch_job("eval", 0, TRAINS), bad))
+    tell(f"PyTorchJob eval likes {bad} best. Its pod asks the agent there about its own GPU before it starts.")
+    what = interruption(cluster, "eval")
+    check(what["node"] == bad and what["confirmed"], what["sentence"])
+    (pod,) = cluster.wait(lambda: ranks(cluster, "eval", 1), SOON_S, "eval to run").values()
+    check(pod["spec"]["nodeName"] not in {out, bad}, f"eval runs on {pod['spec']['nodeName']}: {what['reason']}")
+    command(cluster, "logs", pod["metadata"]["name"], f"--container={names.PREFLIGHT_CONTAINER}")
+
+
 def goodbye(cluster: Cluster) -> None:
     """An uninstall leaves nothing behind."""
     bad = interruption(cluster, "bert")["node"]
@@ -144,6 +162,7 @@ def play(cluster: Cluster, scratch: Path) -> None:
         ("A GPU breaks under a training job", lambda: broken_gpu(cluster)),
         ("A user's bug is nobody else's", lambda: users_bug(cluster)),
         ("The record", lambda: _record(cluster)),
+        ("A pod asks before it starts", lambda: kept_off(cluster)),
         ("helm uninstall", lambda: goodbye(cluster)),
     )
     for number, (title, scene) in enumerate(scenes, 1):
@@ -153,7 +172,8 @@ def play(cluster: Cluster, scratch: Path) -> None:
 
 def _install(cluster: Cluster, scratch: Path) -> None:
     release.build_image(cluster, scratch)
-    release.install(cluster)
+    release.install(cluster, release.WITH_PREFLIGHT)
+    cluster.wait(lambda: release.is_trusted(cluster), SOON_S, "the API server to be told whom to trust")
     command(cluster, "get", "pods", f"--namespace={release.NAMESPACE}")
     cluster.wait(
         lambda: all(release.verdict(cluster, node) == "ok" for node in cluster.nodes), SOON_S, "the agents' word"

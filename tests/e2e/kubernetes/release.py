@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from charts.image_context import CHECKOUT, lay_out
-from tests.e2e.kubernetes.cluster import BASE_IMAGE, MACHINE, Cluster, Node
+from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node
 from wheeltapper import kubernetes_names as names
 
 CHART = CHECKOUT / "charts/wheeltapper"
@@ -48,6 +48,11 @@ VALUES: dict[str, Any] = {
             }
         },
     },
+}
+
+WITH_PREFLIGHT: dict[str, Any] = {
+    **VALUES,
+    "config": {"policy": {"mode": "full"}, "kubernetes": {"preflight": {"enabled": True}}},
 }
 
 
@@ -94,6 +99,24 @@ def installed(cluster: Cluster, scratch: Path) -> Iterator[None]:
         yield
     finally:
         uninstall(cluster)
+
+
+def is_trusted(cluster: Cluster) -> bool:
+    """True when the API server has been told whom to trust for the webhook: from now on it is asked about pods."""
+    found = cluster.get("mutatingwebhookconfiguration", "wheeltapper-preflight")
+    return bool(found and found["webhooks"][0]["clientConfig"].get("caBundle"))
+
+
+def liking(job: dict[str, Any], node: str = "") -> dict[str, Any]:
+    """Return *job* with one GPU for each rank, and pods that like *node* best, if one is named."""
+    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    terms = [{"weight": 100, "preference": {"matchExpressions": [expression]}}]
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        spec = replica["template"]["spec"]
+        if node:
+            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+        spec["containers"][0]["resources"] = {"limits": {GPU: "1"}}
+    return job
 
 
 def agent_on(cluster: Cluster, node: str) -> str:

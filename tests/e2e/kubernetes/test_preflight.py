@@ -10,16 +10,21 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubernetes.cluster import GPU, Cluster, pytorch_job, started
-from tests.e2e.kubernetes.release import AGENTS, NAMESPACE, VALUES, build_image, install, verdict
+from tests.e2e.kubernetes.cluster import Cluster, pytorch_job, started
+from tests.e2e.kubernetes.release import (
+    AGENTS,
+    NAMESPACE,
+    WITH_PREFLIGHT,
+    build_image,
+    install,
+    is_trusted,
+    liking,
+    verdict,
+)
 from wheeltapper import kubernetes_names as names
 
 JOB = "training.kubeflow.org/job-name"
 MOVED_S = 180.0
-WITH_PREFLIGHT = {
-    **VALUES,
-    "config": {"policy": {"mode": "full"}, "kubernetes": {"preflight": {"enabled": True}}},
-}
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +42,7 @@ def own() -> Iterator[Cluster]:
 
 def job(name: str, workers: int, prefer: str = "") -> dict[str, Any]:
     """A job whose ranks take one GPU each and run on; its pods like the node *prefer* best."""
-    made = pytorch_job(name, workers, {"command": ["sleep", "600"], "resources": {"limits": {GPU: "1"}}}, "OnFailure")
-    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [prefer]}
-    liking = [{"weight": 100, "preference": {"matchExpressions": [expression]}}]
-    for replica in made["spec"]["pytorchReplicaSpecs"].values():
-        if prefer:
-            affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": liking}}
-            replica["template"]["spec"]["affinity"] = affinity
-    return made
+    return liking(pytorch_job(name, workers, {"command": ["sleep", "600"]}, "OnFailure"), prefer)
 
 
 def running(cluster: Cluster, name: str, ranks: int) -> list[dict[str, Any]]:
@@ -116,11 +114,6 @@ def test_a_pod_that_lands_on_a_broken_node_runs_on_another(own: Cluster) -> None
 def is_out(cluster: Cluster, name: str) -> bool:
     node = cluster.get("node", name) or {}
     return any(each["key"] == names.TAINT for each in node["spec"].get("taints") or ())
-
-
-def is_trusted(cluster: Cluster) -> bool:
-    found = cluster.get("mutatingwebhookconfiguration", "wheeltapper-preflight")
-    return bool(found and found["webhooks"][0]["clientConfig"].get("caBundle"))
 
 
 def send_agents(cluster: Cluster, where: dict[str, str] | None) -> None:
