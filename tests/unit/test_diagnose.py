@@ -54,6 +54,11 @@ def test_node_evidence_outranks_the_loud_timeout_and_reads_as_a_sentence():
     )
 
 
+def test_a_sentence_ends_with_one_full_stop():
+    root = replace(xid(79, at=END - 600)[0], summary="GPU has fallen off the bus.")
+    assert words.sentence(root, None, ()).endswith(" GPU has fallen off the bus.")
+
+
 @pytest.mark.parametrize("article", ["a ", "an ", "the ", ""])
 def test_an_echo_has_one_article(article):
     root, symptom = xid(79, at=END - 600)[0], log("step 1", *watchdog(0, 1, 3))[0]

@@ -12,7 +12,8 @@ from wheeltapper.evidence import Finding, Role, Source
 
 def sentence(root: Finding, symptom: Finding | None, suspects: Sequence[Suspect]) -> str:
     """Return what happened: the root, where it is seen, and what is only its echo."""
-    parts = [f"{_name(root)}{_place(root)}: {root.summary or root.evidence.text}{_where(root)}"]
+    told = (root.summary or root.evidence.text).rstrip(".")
+    parts = [f"{_name(root)}{_place(root)}: {told}{_where(root)}"]
     if root.label.startswith("hardware/") and not root.convicts:
         parts.append("it is suspected, not proven by the node")
     if root.role is Role.SYMPTOM:
