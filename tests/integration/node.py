@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,7 @@ class Node:
         self.sequence = 0
         self.starts = 0
         self.agent: subprocess.Popen[bytes] | None = None
+        self.session = 0
         self.configure()
 
     def configure(self, **changes: dict[str, Any]) -> None:
@@ -154,7 +156,9 @@ class Node:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
+        self.session = self.agent.pid
         until(lambda: self._started() or self._ended(), "the agent")
 
     def _started(self) -> bool:
@@ -179,6 +183,9 @@ class Node:
     def close(self) -> None:
         if self.agent is not None:
             self.stop(signal.SIGKILL)
+        if self.session:
+            with suppress(ProcessLookupError):
+                os.killpg(self.session, signal.SIGKILL)  # children that a test made hang
 
     @property
     def log(self) -> str:

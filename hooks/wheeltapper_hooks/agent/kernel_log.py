@@ -34,7 +34,8 @@ class KernelLog:
     def __init__(self, path: Path) -> None:
         """Open the log at *path*; raise ``OSError`` when that is not possible."""
         self.path = path
-        self.fd = _receive(path) if path.is_socket() else os.open(path, OPEN)
+        self._is_handed_over = path.is_socket()
+        self.fd = _receive(path) if self._is_handed_over else os.open(path, OPEN)
         self.is_device = stat.S_ISCHR(os.fstat(self.fd).st_mode)
         self._rest = b""
 
@@ -68,7 +69,7 @@ class KernelLog:
 
     def _follow_rotation(self) -> bool:
         """Go on with the file that now bears the name, once this one, a plain file, was read to its end."""
-        if self.is_device:
+        if self.is_device or self._is_handed_over:
             return False
         try:
             new = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -35,6 +35,10 @@ class Runner(Protocol):
     ) -> subprocess.CompletedProcess[str]: ...
 
 
+VERDICT_S = 30.0
+"""Within it a verdict follows what a check can see: the slowest of those that the tests play with looks every 10 s."""
+
+
 class Node:
     """One node of a running cluster."""
 
@@ -74,7 +78,9 @@ class Node:
     def wait_verdict(self, state: str) -> None:
         """Wait until the node's verdict is *state* (``ok``, ``warn``, ``fail``, ``unknown``)."""
         self._wait(
-            lambda: self.verdict.read_text().startswith(f"{state} "), 10.0, f"the verdict of {self.name} to be {state}"
+            lambda: self.verdict.read_text().startswith(f"{state} "),
+            VERDICT_S,
+            f"the verdict of {self.name} to be {state}",
         )
 
     def xid(self, code: int, pci: str = PCI_ADDRESSES[0], text: str | None = None) -> int:
