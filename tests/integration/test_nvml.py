@@ -106,7 +106,8 @@ def test_without_a_gpu_nvml_is_not_even_looked_for(host):
     "call", ["nvmlInit", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetFieldValues", "nvmlShutdown"]
 )
 def test_a_call_that_hangs_for_ever_ends_at_the_deadline(host, call):
+    before = children()
     with pytest.raises(TimeoutError, match=r"did not end within 0\.2 s"):
         machine.read(nvml.PROBE, host, host.root, {"nvml": {"orders": [f"hang {call}"]}, "deadline_s": 0.2})
 
-    assert children() == []
+    assert set(children()) <= set(before)

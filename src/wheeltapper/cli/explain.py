@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -25,10 +26,8 @@ def explain(
     from wheeltapper.ledger.store import Ledger
     from wheeltapper.ledger.story import story
 
-    with told("explain"):
-        ledger = Ledger.of(configuration.load(config), read_only=True)
+    with told("explain"), closing(Ledger.of(configuration.load(config), read_only=True)) as ledger:
         attempts = [(each, ledger.acts(attempt=each.attempt.key)) for each in ledger.interruptions(job=job)]
-        ledger.close()
     if as_json:
         value = [{**codec.dump(each), "acts": [codec.dump(act) for act in acts]} for each, acts in attempts]
         typer.echo(json.dumps(value, indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
@@ -37,9 +38,8 @@ def import_sacct(
         except OSError as error:
             raise WheeltapperError(f"{file} cannot be read: {error}") from error
         settings = configuration.load(config)
-        ledger = Ledger.of(settings)
-        done = take_in(ledger, attempts(text, str(file)), "sacct", settings.diagnosis.window_s)
-        ledger.close()
+        with closing(Ledger.of(settings)) as ledger:
+            done = take_in(ledger, attempts(text, str(file)), "sacct", settings.diagnosis.window_s)
     typer.echo(
         f"{done.given} attempts had run and ended: {done.interruptions} interruptions and {done.runs} completed runs"
         f" are new, {done.given - done.interruptions - done.runs} were recorded before."
@@ -66,10 +66,8 @@ def merge(
         is_server = "://" in other or "=" in other
         database = PostgreSQL(other, read_only=True) if is_server else None
         source = Ledger(Path(other), read_only=True, database=database)
-        ledger = Ledger.of(configuration.load(config))
-        new = merge_ledgers(ledger, source)
-        ledger.close()
-        source.close()
+        with closing(source), closing(Ledger.of(configuration.load(config))) as ledger:
+            new = merge_ledgers(ledger, source)
     typer.echo(f"{new} interruptions are new.")
 
 
@@ -89,11 +87,9 @@ def forget(
 
     before = time.time() - days * 86_400
     gone = 0
-    with told("ledger forget"):
-        ledger = Ledger.of(configuration.load(config))
+    with told("ledger forget"), closing(Ledger.of(configuration.load(config))) as ledger:
         while dropped := ledger.forget(before):
             gone += dropped
             if dropped < PAGE:
                 break
-        ledger.close()
     typer.echo(f"{gone} interruptions of before are dropped.")
