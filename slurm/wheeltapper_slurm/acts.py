@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -24,6 +25,11 @@ MAX_EXCLUDED = 64
 
 RECORDED_S = 60.0
 """slurmctld tells slurmdbd of a job's end within a second; after a minute it is not going to."""
+
+
+SOONEST_S = 1
+"""Seconds until a requeued job may start. A node takes its old credential back with everything that was issued up to
+that second; a new one from the same second is taken back too ("Job credential revoked"), and the job is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,7 @@ def _of_part(part: str, job: JobAction, attempt: Attempt) -> Iterator[Act]:
         yield Act("release", part)
     if job.requeue:
         # Slurm holds a requeued job back for two minutes.
-        yield Act("start", part, f"now+{int(job.delay)}" if job.delay else "now")
+        yield Act("start", part, f"now+{max(SOONEST_S, math.ceil(job.delay))}")
 
 
 def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:

@@ -275,7 +275,7 @@ def test_a_job_that_the_prolog_kept_off_is_sent_on_without_the_node(desk):
     assert told.attempt.ending.value == "launch_failed"
     assert told.diagnosis.sentence.startswith("the prolog kept the job off n2 GPU 0000:3b:00")
     assert ("update", "14", "ExcNodeList", "n2") in at.slurm.asked
-    assert at.slurm.asked[-2:] == [("release", "14"), ("update", "14", "StartTime", "now")]
+    assert at.slurm.asked[-2:] == [("release", "14"), ("update", "14", "StartTime", "now+1")]
 
 
 def test_a_restart_between_decision_and_acts_does_the_acts_once(desk, tmp_path):
@@ -292,7 +292,7 @@ def test_a_restart_between_decision_and_acts_does_the_acts_once(desk, tmp_path):
     again.round()
 
     assert [asked for asked in at.slurm.asked if asked[0] == "requeue"] == [("requeue", "14")]
-    assert [asked for asked in at.slurm.asked if asked[2:3] == ("StartTime",)] == [("update", "14", "StartTime", "now")]
+    assert [asked for asked in at.slurm.asked if asked[2:3] == ("StartTime",)] == [("update", "14", "StartTime", "now+1")]
     assert len(again.told()) == 1
 
 

@@ -39,8 +39,8 @@ def needs_nothing(cluster, job):
 
 
 def at_once(cluster, job):
-    """Let a job start that Slurm has requeued itself, before its old credential has run out."""
-    cluster.scontrol("update", f"JobId={job}", "StartTime=now")
+    """Let a job start that Slurm has requeued itself, before its old credential has run out, but in a later second."""
+    cluster.scontrol("update", f"JobId={job}", "StartTime=now+1")
 
 
 def test_a_heterogeneous_job_is_one_job(cluster):

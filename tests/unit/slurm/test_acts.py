@@ -59,6 +59,16 @@ def test_full_mode_plans_label_requeue_exclusion_and_start():
     assert {act.outcome for act in planned} == {Outcome.PLANNED}
 
 
+@pytest.mark.parametrize(("delay", "start"), [(0.0, "now+1"), (0.2, "now+1"), (1.5, "now+2"), (60.0, "now+60")])
+def test_a_job_starts_no_earlier_than_its_delay_and_never_within_the_second_of_its_requeue(delay, start):
+    """Its node would kill it there: it takes back the credentials of that whole second."""
+    again = replace(REQUEUE, job=replace(REQUEUE.job, delay=delay))
+
+    planned = acts.plan(again, attempt(), "note", PolicySection(mode="full"))
+
+    assert planned[-1].value == start
+
+
 def test_a_finished_job_is_labelled_in_slurmdbd_under_its_own_number(ledger):
     slurm = FakeSlurm(jobs=(job(id="14"),), recorded={"14"})
     slurm.jobs["12_3"] = slurm.jobs["14"]
@@ -125,7 +135,7 @@ def test_a_mode_that_was_turned_down_holds_for_what_was_planned_before(ledger):
 def test_a_job_that_was_requeued_before_a_restart_is_not_requeued_again(ledger):
     slurm = FakeSlurm(jobs=(job(state="RUNNING"),))
 
-    assert do(ledger, slurm, Act("requeue", "12", "900"), Act("exclude", "12", "n2"), Act("start", "12", "now"))
+    assert do(ledger, slurm, Act("requeue", "12", "900"), Act("exclude", "12", "n2"), Act("start", "12", "now+1"))
     assert slurm.asked == []
 
 
@@ -140,19 +150,19 @@ def test_a_later_attempt_that_has_ended_meanwhile_is_left_alone(ledger):
 def test_the_start_waits_until_the_epilogs_are_over(ledger):
     slurm = FakeSlurm(jobs=(job(state="COMPLETING"),))
 
-    assert not do(ledger, slurm, Act("start", "12", "now"))
+    assert not do(ledger, slurm, Act("start", "12", "now+1"))
     assert slurm.asked == []
     assert outcomes(ledger) == [("start", "planned")]
 
 
 def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is_not(ledger):
     slurm = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="launch_failed_requeued_held"),))
-    do(ledger, slurm, Act("release", "12"), Act("start", "12", "now"))
-    assert slurm.asked == [("release", "12"), ("update", "12", "StartTime", "now")]
+    do(ledger, slurm, Act("release", "12"), Act("start", "12", "now+1"))
+    assert slurm.asked == [("release", "12"), ("update", "12", "StartTime", "now+1")]
 
     person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
     other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
-    ledger.record(other, [Act("release", "12"), Act("start", "12", "now")])
+    ledger.record(other, [Act("release", "12"), Act("start", "12", "now+1")])
     asyncio.run(Doer(person, ledger, Mode.FULL).do("12@901"))
     assert person.asked == []
 
