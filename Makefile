@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 BASE ?= python:3.13-slim
 BASE_PYTHON ?= 3.13
 IMAGE ?= wheeltapper:0.1.0
+VERSIONS ?= 3.10 3.11 3.12 3.13
 
 .DEFAULT_GOAL := help
 .PHONY: help install slurm kubernetes kubernetes-up kubernetes-down compiler tools demo demo-kubernetes image chart \
@@ -72,8 +73,8 @@ test-release: slurm ## the same against one release: make test-release RELEASE=2
 unit: $(READY) ## the tests that need no cluster
 	$(BIN)/pytest tests/unit tests/integration
 
-pythons: ## the tests that need no cluster, on every Python from 3.10 to 3.13 that is installed
-	@for version in 3.10 3.11 3.12 3.13; do \
+pythons: ## the tests that need no cluster, on every Python of VERSIONS (3.10 to 3.13) that is installed
+	@for version in $(VERSIONS); do \
 	    python$$version -c 'import ensurepip' 2>/dev/null || { echo "python$$version is not installed, and was not tried"; continue; }; \
 	    echo "Python $$version"; \
 	    python$$version -m venv build/python$$version && \

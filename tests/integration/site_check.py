@@ -15,7 +15,7 @@ import os
 import signal
 from pathlib import Path
 
-from wheeltapper.checks.model import Check, Fault, NotApplicable, Probe
+from wheeltapper.checks.model import Check, Context, Fault, NotApplicable, Probe
 from wheeltapper.config import Section
 from wheeltapper.evidence import Disposition
 from pydantic import Field
@@ -53,7 +53,7 @@ def judge(readings, host, limits):
         yield WORN.seen(host, now.at, f"the wheel is worn by {{percent:g}} %", detail=f"worn={{percent:g}}%", **{more!r})
 
 
-CHECK = Check({name!r}, Probe({name!r}, read, every_s={every_s}, deadline_s={deadline_s}, may_hang={may_hang}), judge, Limits)
+CHECK = Check({name!r}, Probe({name!r}, read, every_s={every_s}, deadline_s={deadline_s}, may_hang={may_hang}), judge, Limits{options})
 '''
 
 
@@ -68,13 +68,20 @@ class SiteCheck:
         may_hang: bool = False,
         every_s: float = 0.05,
         deadline_s: float = 5.0,
+        options: str = "",
         **more: str,
     ):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.name = name
         source = SOURCE.format(
-            folder=str(folder), name=name, may_hang=may_hang, every_s=every_s, deadline_s=deadline_s, more=more
+            folder=str(folder),
+            name=name,
+            may_hang=may_hang,
+            every_s=every_s,
+            deadline_s=deadline_s,
+            options=f", {options}" if options else "",
+            more=more,
         )
         (folder / f"{name}.py").write_text(source)
         self.tell("whole")

@@ -14,6 +14,8 @@ from tests.integration.site_check import SiteCheck
 from wheeltapper.wire import Report
 from wheeltapper_hooks.agent.markers import parse_marker
 
+OF_IDLE_NODES = "of_idle_nodes=True"
+
 
 def with_check(node: Node, **options) -> SiteCheck:
     check = SiteCheck(node.folder / "checks.d", **options)
@@ -34,6 +36,37 @@ def test_what_a_check_finds_is_in_the_verdict_until_it_finds_it_no_more(node: No
     assert node.slurm.reason.startswith("wheeltapper: hardware/power wheel=3 job=7 at=")
     check.tell("whole")
     until(lambda: node.state == "ok", "the end of it")
+
+
+def test_what_jobs_look_like_is_judged_only_while_there_is_none(node: Node):
+    check = with_check(node, options=OF_IDLE_NODES)
+    node.start()
+    node.hook("prolog", "7")
+    check.tell("worn 90")
+    seen = check.reads
+    until(lambda: check.reads > seen + 2, "looks while the job is there")
+    assert node.state == "ok"
+    node.hook("epilog", "7")
+    until(lambda: node.state == "warn", "the look at the idle node")
+
+    node.hook("prolog", "8")
+    check.tell("whole")
+    seen = check.reads
+    until(lambda: check.reads > seen + 2, "looks while another job is there")
+    assert node.state == "warn", "it may explain how that job ends"
+    node.hook("epilog", "8")
+    until(lambda: node.state == "ok", "the end of it")
+
+
+def test_a_check_of_the_time_after_jobs_looks_when_one_has_ended(node: Node):
+    check = with_check(node, options='contexts=frozenset({Context("postflight")})')
+    node.start()
+    check.tell("worn 90")
+    node.hook("prolog", "7")
+    assert check.reads == 0
+    node.hook("epilog", "7")
+    until(lambda: node.state == "warn", "the look")
+    assert check.reads == 1
 
 
 def test_a_warning_keeps_no_job_off_and_says_what_was_seen(node: Node):

@@ -292,7 +292,9 @@ def test_a_restart_between_decision_and_acts_does_the_acts_once(desk, tmp_path):
     again.round()
 
     assert [asked for asked in at.slurm.asked if asked[0] == "requeue"] == [("requeue", "14")]
-    assert [asked for asked in at.slurm.asked if asked[2:3] == ("StartTime",)] == [("update", "14", "StartTime", "now+1")]
+    assert [asked for asked in at.slurm.asked if asked[2:3] == ("StartTime",)] == [
+        ("update", "14", "StartTime", "now+1")
+    ]
     assert len(again.told()) == 1
 
 

@@ -81,8 +81,9 @@ class Agent:
         signatures = catalogue.load(settings.diagnosis.catalogue_dirs).of(Source.KERNEL)
         self.store = Store(agent.state_dir / "agent.db", boot_id, agent.ring_rows, agent.ring_days)
         host = host_of(settings, self.node, boot_id)
-        self.watch = Watch(settings, host, choose(settings.checks), self.store, signatures)
+        self._scheduler = agent.scheduler
         self._markers = Markers(agent.run_dir / "jobs")
+        self.watch = Watch(settings, host, choose(settings.checks), self.store, signatures, self._is_idle)
         self._cgroups = JobCgroups(host, self._markers.jobs, settings.contention)
         self._server = Server(agent.run_dir / "agent.sock", self.answer)
         self._stop = asyncio.Event()
@@ -92,6 +93,10 @@ class Agent:
         self._teller = self._speaker(agent.scheduler)
         self._use(settings)
         self.watch.write_settings()
+
+    def _is_idle(self) -> bool:
+        # Hooks tell of jobs; under Kubernetes there are none, and any pod may be one.
+        return self._scheduler == "slurm" and not self._markers.jobs()
 
     def _speaker(self, scheduler: str) -> Speaker:
         if scheduler == "slurm":

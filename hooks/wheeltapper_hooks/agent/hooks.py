@@ -103,6 +103,7 @@ class Hooks:
         if guilty:
             answer = await self.leave.take("epilog", guilty, job, deadline)
         self.markers.remove(job)
+        self.watch.runner.job_ended()
         return answer
 
     def _report(self, stay: JobStay, now: float) -> None:

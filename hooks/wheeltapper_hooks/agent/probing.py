@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 NOT_YET = "it was not read yet"
+A_JOB_IS_HERE = "it is judged only while no job is on the node"
 
 
 class ProbeRun:
@@ -32,17 +33,21 @@ class ProbeRun:
     All times are of the monotonic clock, so that a clock that is set makes no rate and no schedule wrong.
     """
 
-    def __init__(self, judges: Sequence[Chosen], host: Host, tally: Tally) -> None:
-        """Begin with nothing read; *judges* are the checks that share one probe."""
+    def __init__(
+        self, judges: Sequence[Chosen], host: Host, tally: Tally, is_idle: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Begin with nothing read; *judges* share one probe, and *is_idle* says whether the node has no job."""
         self.judges = tuple(judges)
         self.probe = judges[0].check.probe
         self.standing: dict[str, tuple[Finding, ...]] = {}
         self.read_at: float | None = None
         self.tried_at: float | None = None
         self.trouble = NOT_YET
+        self.hurry = asyncio.Event()
         self.contexts = frozenset[Context]().union(*(each.check.contexts for each in judges))
         self._host = host
         self._tally = tally
+        self._is_idle = is_idle
         self._readings: list[tuple[float, Callable[[], Any]]] = []
         self._absent = ""
         self._troubles: dict[str, str] = {}
@@ -65,6 +70,13 @@ class ProbeRun:
         if self.probe == before.probe:  # else a site's file was loaded anew, and may read something else
             self._readings, self.read_at = before._readings, before.read_at
             self.trouble, self._absent = before.trouble, before._absent
+
+    @property
+    def asked_after_jobs(self) -> bool:
+        """True when a check of ours waits for the end of jobs: it judges idle nodes, or has no period of its own."""
+        return any(each.check.of_idle_nodes for each in self.judges) or (
+            Context.POSTFLIGHT in self.contexts and Context.PERIODIC not in self.contexts
+        )
 
     async def freshen(self, max_age_s: float) -> list[Change]:
         """Read unless that was tried within *max_age_s* seconds, and return what changed.
@@ -172,8 +184,14 @@ class ProbeRun:
         ahead = time.time() - time.monotonic()
         readings = [Reading(at + ahead, value()) for at, value in self._readings]
         changes = []
+        idle = self._is_idle()
         for each in self.judges:
             name = each.check.name
+            if each.check.of_idle_nodes and not idle:
+                # What it said of the idle node goes on to stand: it may explain the job's end.
+                if not self.standing.get(name):
+                    self._missing[name] = A_JOB_IS_HERE
+                continue
             self._missing.pop(name, None)
             try:
                 found = self._judged(each, readings)

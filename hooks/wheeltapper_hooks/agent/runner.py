@@ -7,6 +7,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from wheeltapper.checks.model import Context, Host
 from wheeltapper.checks.outcome import Outcome
@@ -22,6 +23,9 @@ JITTER = 0.1
 SPREAD_S = 0.25
 """The children of the first round start within this long: forty at once would be felt by a job."""
 
+HURRIED_S = 5.0
+"""Between two readings of one probe, however many jobs end."""
+
 Changed = Callable[[Sequence[Finding], Sequence[Finding]], None]
 """Told which findings began and which ended; also with neither, when only what can be read has changed."""
 
@@ -29,9 +33,12 @@ Changed = Callable[[Sequence[Finding], Sequence[Finding]], None]
 class Runner:
     """The checks of one node. *changed* is called in the event loop, after each look that changed something."""
 
-    def __init__(self, chosen: Sequence[Chosen], host: Host, changed: Changed) -> None:
+    def __init__(
+        self, chosen: Sequence[Chosen], host: Host, changed: Changed, is_idle: Callable[[], bool] = lambda: True
+    ) -> None:
         self.tally = Tally()
         self._changed = changed
+        self._is_idle = is_idle
         self._renewed = asyncio.Event()
         self._all_tried = asyncio.Event()
         self._runs = self._made(chosen, host)
@@ -80,8 +87,12 @@ class Runner:
         while True:
             self._renewed.clear()
             renewed = asyncio.create_task(self._renewed.wait())
-            periodic = [each for each in self._runs if Context.PERIODIC in each.contexts]
-            tasks = {renewed, *(asyncio.create_task(self._repeat(each)) for each in periodic)}
+            tasks: set[asyncio.Task[Any]] = {renewed}
+            for each in self._runs:
+                if Context.PERIODIC in each.contexts:
+                    tasks.add(asyncio.create_task(self._repeat(each)))
+                elif each.asked_after_jobs:
+                    tasks.add(asyncio.create_task(self._follow_jobs(each)))
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -110,11 +121,17 @@ class Runner:
                 tasks[task].give_up(within)
             await asyncio.gather(*late, return_exceptions=True)
 
+    def job_ended(self) -> None:
+        """Have read soon what is asked after a job, unless it was a moment ago: short jobs end all the time."""
+        for run in self._runs:
+            if run.asked_after_jobs:
+                run.hurry.set()
+
     def _made(self, chosen: Sequence[Chosen], host: Host) -> list[ProbeRun]:
         sharing: dict[int, list[Chosen]] = {}
         for each in chosen:
             sharing.setdefault(id(each.check.probe), []).append(each)
-        return [ProbeRun(judges, host, self.tally) for judges in sharing.values()]
+        return [ProbeRun(judges, host, self.tally, self._is_idle) for judges in sharing.values()]
 
     async def _repeat(self, run: ProbeRun) -> None:
         probe = run.probe
@@ -125,13 +142,20 @@ class Runner:
             if time.monotonic() - due > probe.every_s / 2:
                 self.tally.count(probe.name, "late")
             # Half a period: what a hook has just had read need not be read again.
-            await self._look(run, probe.every_s / 2)
+            await self._look(run, HURRIED_S if run.hurry.is_set() else probe.every_s / 2)
+            run.hurry.clear()
             self._untried.discard(id(run))
             if not self._untried:
                 self._all_tried.set()
             pause = probe.every_s * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - likewise
             due = time.monotonic() + pause
-            await asyncio.sleep(pause)
+            await _set_within(run.hurry, pause)
+
+    async def _follow_jobs(self, run: ProbeRun) -> None:
+        while True:
+            await run.hurry.wait()
+            await self._look(run, HURRIED_S)
+            run.hurry.clear()
 
     async def _look(self, run: ProbeRun, max_age_s: float) -> None:
         blind = run.blindness()
@@ -140,3 +164,12 @@ class Runner:
         ended = [each for change in changes for each in change.ended]
         if began or ended or run.blindness() != blind:
             self._changed(began, ended)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    # Not wait_for: before Python 3.12 it may lose a cancellation.
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({waiting}, timeout=seconds)
+    finally:
+        waiting.cancel()

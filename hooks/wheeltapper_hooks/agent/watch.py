@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from wheeltapper.catalogue import Catalogue
@@ -32,7 +32,13 @@ class Watch:
     """What this node is known to suffer from, and the verdict on it."""
 
     def __init__(
-        self, config: Config, host: Host, chosen: Sequence[Chosen], store: Store, catalogue: Catalogue
+        self,
+        config: Config,
+        host: Host,
+        chosen: Sequence[Chosen],
+        store: Store,
+        catalogue: Catalogue,
+        is_idle: Callable[[], bool],
     ) -> None:
         self.config = config
         self.node = host.node
@@ -43,7 +49,7 @@ class Watch:
         known = [each for each in store.since(0.0, KNOWN_MAX) if each.evidence.source is Source.KERNEL]
         remembered = Remembered(known, store.cursor())
         self.kernel = KernelWatch(config.agent.kmsg, host.node, host.boot_id, catalogue, store.add, remembered)
-        self.runner = Runner(chosen, host, self._checks_changed)
+        self.runner = Runner(chosen, host, self._checks_changed, is_idle)
         self.runner.restore(store.standing())
         self._unwritable = ""
         self.turned = asyncio.Event()

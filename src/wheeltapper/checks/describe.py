@@ -90,7 +90,8 @@ def as_text(chosen: Chosen) -> str:
 def as_page(chosen: Chosen) -> str:
     """Return the page of a check for the documentation, in Markdown."""
     lines = [f"# {chosen.check.name}", "", inspect.cleandoc(chosen.about), ""]
-    lines += [f"Reads {reading(chosen)}. Asked: {', '.join(contexts(chosen))}.", ""]
+    idle = " Judged while no job is on the node." if chosen.check.of_idle_nodes else ""
+    lines += [f"Reads {reading(chosen)}. Asked: {', '.join(contexts(chosen))}.{idle}", ""]
     lines += ["A fault that it finds takes the node out." if chosen.may_convict else "It warns, and takes no node out."]
     told = list(limits(chosen))
     if told:

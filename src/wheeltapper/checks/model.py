@@ -89,6 +89,7 @@ class Check(Generic[T]):
 
     ``judge`` gets the readings that are kept, the newest last and at least one, the host, and the check's limits as
     the site has set them: an instance of ``limits``, a model whose fields say each default's unit, reason and source.
+    A check that is ``of_idle_nodes`` judges what a job's own work would look like, so it judges while there is none.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Check(Generic[T]):
     judge: Callable[[Sequence[Reading[T]], Host, Any], Iterable[Finding]]
     limits: type[Section] = NoLimits
     contexts: frozenset[Context] = ALWAYS
+    of_idle_nodes: bool = False
 
     @property
     def signature(self) -> str:

@@ -1,7 +1,9 @@
 """Did an earlier job leave processes or memory on a GPU that should be free?
 
-Asked before a job starts and after it ended, when nothing of its GPUs' memory should be in use. A warning: it is no
-fault of the hardware, but the next job runs out of memory there. The process ids are told, so that they can be ended.
+Judged while no job is on the node, when nothing of its GPUs' memory should be in use; a job that ends has it looked at
+anew. A warning: it is no fault of the hardware, but the next job runs out of memory there. The process ids are told, so
+that they can be ended. Under Kubernetes, where the agent does not know which pods are jobs, only `wheeltapper
+preflight` without an agent judges it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from pydantic import Field
 
 from wheeltapper.checks.gpu.nvml import PROBE
 from wheeltapper.checks.gpu.snapshot import Readings
-from wheeltapper.checks.model import Check, Context, Fault, Host
+from wheeltapper.checks.model import Check, Fault, Host
 from wheeltapper.config import Section
 from wheeltapper.evidence import Finding, Role
 
@@ -44,4 +46,4 @@ def judge(readings: Readings, host: Host, limits: Limits) -> Iterator[Finding]:
             yield MEMORY.seen(host, now.at, text, detail=f"memory={use.memory_mb}MB", **gpu.named)
 
 
-CHECK = Check("gpu_leftovers", PROBE, judge, Limits, contexts=frozenset({Context.PREFLIGHT, Context.POSTFLIGHT}))
+CHECK = Check("gpu_leftovers", PROBE, judge, Limits, of_idle_nodes=True)
