@@ -107,10 +107,10 @@ def past_of(job: Job, interruption: Interruption) -> Past:
     return Past(number_of(job), root, action.payer, requeued, interruption.decided_at)
 
 
-def history_of(pasts: Iterable[Past]) -> History:
-    """Return what the policy must know of earlier attempts."""
+def history_of(pasts: Iterable[Past], faults_since: float = 0.0) -> History:
+    """Return what the policy must know of earlier attempts; those that infrastructure paid from *faults_since* on."""
     sent_on = [each for each in pasts if each.requeued]
-    paid = [each.payer for each in sent_on]
+    paid = [each.payer for each in sent_on if each.payer is not Payer.INFRASTRUCTURE or each.at >= faults_since]
     return History(paid.count(Payer.USER), paid.count(Payer.INFRASTRUCTURE), paid.count(Payer.BLIND))
 
 

@@ -166,7 +166,8 @@ class JobKeeper:
         events = await self._evidence.events(job)
         window_s = self._parts.settings.diagnosis.window_s
         diagnosis = judge.diagnosis_of(ending, attempt, healths, events, self._parts.catalogue, window_s)
-        decision = decide(diagnosis, attempt, gang.history_of(gang.read_attempts(job)), self._policy, now)
+        history = gang.history_of(gang.read_attempts(job), now - self._policy.infrastructure_retry_h * 3600)
+        decision = decide(diagnosis, attempt, history, self._policy, now)
         interruption = Interruption(attempt, diagnosis, decision, self._policy.mode, now)
         recorded = await interruptions.record(self._parts.api, job, interruptions.body(job, self._kind, interruption))
         await self._order(job, recorded)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.config import Mode, PolicySection
@@ -16,7 +17,7 @@ from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.model import Decision, JobAction
 from wheeltapper_slurm import comment, hostlist
 from wheeltapper_slurm.client import SlurmClient
-from wheeltapper_slurm.records import JobRecord
+from wheeltapper_slurm.records import JobRecord, NodeRecord
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +76,28 @@ def may_change_jobs(attempt: Attempt, mode: Mode) -> bool:
     return mode is Mode.FULL or (mode is Mode.QUARANTINE and attempt.ending is Ending.LAUNCH_FAILED)
 
 
+def idle(nodes: Iterable[NodeRecord], partitions: Collection[str], without: Collection[str]) -> set[str]:
+    """Return the names of *nodes* that a job in *partitions* could have at once, *without* those it excludes."""
+    return {
+        node.name
+        for node in nodes
+        if node.idle and not node.out and node.name not in without and not set(partitions).isdisjoint(node.partitions)
+    }
+
+
+class Memory(Protocol):
+    """Which nodes jobs exclude by our doing, so that it can be undone."""
+
+    def exclude(self, job: str, nodes: Iterable[str], now: float) -> None:
+        """*nodes* are about to be added to the ExcNodeList of *job*: they are thought to be guilty."""
+
+    def avoid(self, job: str, nodes: Iterable[str], now: float) -> None:
+        """*nodes*, and no others, are about to be in the ExcNodeList of *job* since there are better ones."""
+
+    def avoided(self, job: str) -> frozenset[str]:
+        """Return what :meth:`avoid` was told last."""
+
+
 class Doer:
     """Does planned acts on slurmctld and writes down what became of each."""
 
@@ -84,11 +107,12 @@ class Doer:
         ledger: Ledger,
         mode: Mode,
         clock: Callable[[], float] = time.time,
-        remember: Callable[[str, Iterable[str], float], None] = lambda _job, _nodes, _now: None,
+        *,
+        memory: Memory,
     ) -> None:
-        """*remember* is told of a job, and of the nodes that are about to be added to what it excludes."""
+        """*memory* is told what is about to be done to a job's ExcNodeList."""
         self._client = client
-        self._remember = remember
+        self._memory = memory
         self._ledger = ledger
         self._mode = mode
         self._clock = clock
@@ -166,18 +190,22 @@ class Doer:
         return "requeued"
 
     async def _avoid(self, act: Act, record: JobRecord) -> str | NotYet:
-        """Keep a large job off nodes on probation, unless it would have too few left."""
-        needed = max((len(each.attempt.nodes) for each in self._ledger.of_attempt(act.attempt)), default=0)
-        partitions = {each.attempt.partition for each in self._ledger.of_attempt(act.attempt)}
-        without = set(record.excluded) | set(act.value.split(","))
-        free = [
-            node
-            for node in await self._client.nodes()
-            if not node.out and node.name not in without and partitions.intersection(node.partitions)
-        ]
-        if len(free) < needed:
-            return f"it needs {needed} nodes and has {len(free)} others, so it may run on nodes on probation"
-        return await self._exclude(act, record)
+        """Keep a large job off nodes that have failed lately, the last first, as far as others are free for it."""
+        if record.completing:
+            return NotYet("its nodes are not free yet")
+        if record.active:
+            return "the job runs again already"
+        attempts = [each.attempt for each in self._ledger.of_attempt(act.attempt)]
+        needed = max((len(each.nodes) for each in attempts), default=0)
+        kept = set(record.excluded) - self._memory.avoided(act.target)
+        free = idle(await self._client.nodes(), {each.partition for each in attempts}, kept)
+        most = max(0, min(len(free) - needed, MAX_EXCLUDED - len(kept)))
+        chosen = [node for node in act.value.split(",") if node in free][:most]
+        if kept.union(chosen) == set(record.excluded):
+            return f"{len(free)} nodes are free for its {needed}, so it avoids no others than before"
+        self._memory.avoid(act.target, chosen, self._clock())
+        await self._client.update_job(act.target, "ExcNodeList", hostlist.fold(kept.union(chosen)))
+        return f"avoids {hostlist.fold(set(chosen)) or 'none'}, since {len(free)} nodes are free for its {needed}"
 
     async def _exclude(self, act: Act, record: JobRecord) -> str | NotYet:
         if record.active:
@@ -187,7 +215,7 @@ class Doer:
             return "they were excluded already"
         if len(merged) > max(MAX_EXCLUDED, len(record.excluded)):
             raise SchedulerError(f"the job excludes {len(record.excluded)} nodes already, more would starve it")
-        self._remember(act.target, merged - set(record.excluded), self._clock())
+        self._memory.exclude(act.target, merged - set(record.excluded), self._clock())
         await self._client.update_job(act.target, "ExcNodeList", hostlist.fold(merged))
         return f"excludes {hostlist.fold(merged)}"
 

@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS report (
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
 CREATE TABLE IF NOT EXISTS exclusion (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
+CREATE TABLE IF NOT EXISTS avoided (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS component (job TEXT PRIMARY KEY, leader TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS late (
     key TEXT PRIMARY KEY, job TEXT NOT NULL, start REAL, batch_host TEXT, deadline REAL NOT NULL, body TEXT NOT NULL,
@@ -180,6 +181,21 @@ class Journal:
         rows = [(job, node, now) for node in nodes]
         self._db.executemany("INSERT OR REPLACE INTO exclusion VALUES (?, ?, ?)", rows)
 
+    def avoid(self, job: str, nodes: Iterable[str], now: float) -> None:
+        """Write down that *job* is about to exclude *nodes* since there are better ones, and no longer those before."""
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM avoided WHERE job = ?", (job,))
+            self._db.executemany("INSERT INTO avoided VALUES (?, ?, ?)", [(job, node, now) for node in nodes])
+
+    def avoided(self, job: str) -> frozenset[str]:
+        """Return the nodes that *job* excludes since there are better ones."""
+        return frozenset(node for (node,) in self._db.execute("SELECT node FROM avoided WHERE job = ?", (job,)))
+
+    def avoiding(self) -> list[str]:
+        """Return the jobs that exclude nodes since there are better ones."""
+        return [job for (job,) in self._db.execute("SELECT DISTINCT job FROM avoided ORDER BY job")]
+
     def exclusions(self) -> list[Exclusion]:
         """Return which nodes we have excluded from which jobs."""
         rows = self._db.execute("SELECT job, node, at FROM exclusion ORDER BY job, node")
@@ -251,5 +267,6 @@ class Journal:
                 {"job": attempt.ended.id, "ended": attempt.ended.at, "old": now - ORPHAN_S},
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
-            self._db.execute("DELETE FROM exclusion WHERE at < ?", (now - EXCLUSION_S,))
+            for table in ("exclusion", "avoided"):
+                self._db.execute(f"DELETE FROM {table} WHERE at < ?", (now - EXCLUSION_S,))  # noqa: S608
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

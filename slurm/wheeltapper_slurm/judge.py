@@ -17,7 +17,6 @@ from wheeltapper.ledger.learned import lessons
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
-from wheeltapper.policy.release import on_probation
 from wheeltapper.wire import Leave
 from wheeltapper_slurm import acts, comment, gather
 from wheeltapper_slurm.gather import Gathered
@@ -26,8 +25,8 @@ from wheeltapper_slurm.gather import Gathered
 def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
     diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger))
-    probation = _probation(ledger, config, now)
-    decision = decide(diagnosis, attempt, ledger.history(attempt.job), config.policy, now, probation)
+    history = ledger.history(attempt.job, faults_since=_faults_since(config, now))
+    decision = decide(diagnosis, attempt, history, config.policy, now, _failed(ledger, config, now))
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)
     interruption = Interruption(attempt, diagnosis, decision, config.policy.mode, now)
@@ -45,8 +44,8 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
         diagnosis = diagnosis_of(gathered, case, config)
         if diagnosis == old.diagnosis:
             return "nothing changes"
-        history = ledger.history(case.job, but=case.key)
-        decision = decide(diagnosis, case, history, config.policy, now, _probation(ledger, config, now))
+        history = ledger.history(case.job, but=case.key, faults_since=_faults_since(config, now))
+        decision = decide(diagnosis, case, history, config.policy, now, _failed(ledger, config, now))
         if old.decision.job.requeue:
             reason = f"it has run again already; by what is known now: {decision.job.reason}"
             decision = replace(decision, job=replace(decision.job, requeue=True, reason=reason))
@@ -60,9 +59,12 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
     return "there is no record of it"
 
 
-def _probation(ledger: Ledger, config: Config, now: float) -> frozenset[str]:
-    since = now - config.policy.probation_h * 3600
-    return on_probation(ledger.quarantines(since=since), now, config.policy)
+def _faults_since(config: Config, now: float) -> float:
+    return now - config.policy.infrastructure_retry_h * 3600
+
+
+def _failed(ledger: Ledger, config: Config, now: float) -> list[str]:
+    return ledger.failed_nodes(since=now - config.policy.probation_h * 3600)[: acts.MAX_EXCLUDED]
 
 
 def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagnosis:

@@ -55,6 +55,7 @@ class JobRecord:
     nodes: int = 1
     array: str = ""
     het_leader: str = ""
+    partitions: tuple[str, ...] = ()
     expedited: bool = False
 
     @property
@@ -105,6 +106,11 @@ class NodeRecord:
     def out(self) -> bool:
         """True when Slurm starts nothing new on the node."""
         return bool(self.states & {"DRAIN", "DRAINING", "DRAINED", "DOWN", "FAIL", "FAILING", "FUTURE"})
+
+    @property
+    def idle(self) -> bool:
+        """True when no job has any of it."""
+        return "IDLE" in self.states
 
     @property
     def drained(self) -> bool:
@@ -166,6 +172,7 @@ def job(line: str, name: str | None = None) -> JobRecord:
         nodes=_number(pairs.get("NumNodes", "1").partition("-")[0]),
         array=f"{pairs.get('ArrayJobId', '')}_{task}" if task.isdigit() else "",
         het_leader=_text(pairs.get("HetJobId", "")),
+        partitions=tuple(filter(None, _text(pairs.get("Partition", "")).split(","))),
         expedited="EXPEDITING" in states or line.rstrip().endswith(" ExpeditedRequeue=Yes"),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )

@@ -46,9 +46,7 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doer = Doer(
-            parts.client, parts.ledger, parts.config.policy.mode, parts.clock, remember=parts.journal.exclude
-        )
+        self._doer = Doer(parts.client, parts.ledger, parts.config.policy.mode, parts.clock, memory=parts.journal)
         self._keeper = Keeper(parts)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)

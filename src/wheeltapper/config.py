@@ -267,7 +267,13 @@ class PolicySection(Section):
         description="Requeues that a user's transient failures may cost one job; three fill an evening, not a week.",
     )
     infrastructure_retry_budget: int = Field(
-        10, ge=0, description="Requeues for faults of our machines: a limit only so that loops end."
+        10, ge=0, description="Requeues of one job for faults of our machines: a limit only so that loops end."
+    )
+    infrastructure_retry_h: float = Field(
+        24.0,
+        gt=0,
+        strict=False,
+        description="Hours back in which such requeues count: a loop is quick, and a job of months meets many faults.",
     )
     unknown_retries: int = Field(1, ge=0, description="Requeues of an attempt that nothing explains.")
     backoff_s: Seconds = Field(
@@ -281,10 +287,11 @@ class PolicySection(Section):
         description="Let Slurm reboot a node whose fault asks for it, once it is empty (slurm.conf: RebootProgram).",
     )
     probation_h: float = Field(
-        24.0,
+        2160.0,
         ge=0,
         strict=False,
-        description="Hours for which large jobs avoid a node that came back: most relapses come within a day.",
+        description="Hours for which large jobs avoid a node that has failed, the last that failed first, as far as"
+        " there are others. Most relapses come within a day; the order makes a longer look back do no harm.",
     )
     probation_max_nodes: int = Field(
         4, ge=1, description="A job on more nodes is large: one relapse costs the work of all of them."

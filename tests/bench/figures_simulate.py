@@ -16,7 +16,7 @@ NODES, JOB_NODES, SEEDS = 400, 320, 5
 
 
 def figures(_runs: int) -> Iterator[Figure]:
-    """Yield the mean over the seeds: 2,560 GPUs, a checkpoint an hour that costs nothing, every entry ends the job."""
+    """Yield the mean over the seeds: 2,560 GPUs, a checkpoint an hour that costs nothing."""
     if not TRACE.exists():
         print(f"simulate: {TRACE} is not here, so it is not measured")
         return

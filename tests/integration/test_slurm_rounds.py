@@ -357,7 +357,7 @@ def test_a_report_that_comes_after_the_decision_amends_the_record_and_requeues_n
 
 def test_what_was_not_requeued_is_when_a_late_report_says_that_the_machine_was_to_blame(desk):
     at = desk(cluster(), mode="full")
-    at.ledger.history = lambda job, but="": History(blind=1)
+    at.ledger.history = lambda _job, **_: History(blind=1)
     late(at)
     assert not at.told()[0].decision.job.requeue
 

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from tests.unit.make import attempt, diagnosis, xid79
+from tests.unit.test_release import out
 from wheeltapper.config import Mode
 from wheeltapper.errors import LedgerError, WheeltapperError
 from wheeltapper.ledger.model import Act, Interruption, Outcome, Quarantine
@@ -15,11 +16,11 @@ from wheeltapper.ledger.totals import totals
 from wheeltapper.policy.model import Decision, JobAction, NodeAction, Payer
 
 
-def interruption(key="12@900", payer=Payer.USER, *, label="network/link_down", at=1200.0):
+def interruption(key="12@900", payer=Payer.USER, *, label="network/link_down", at=1200.0, node="n2"):
     job = JobAction(payer is not Payer.NOBODY, "because", payer=payer)
     return Interruption(
         attempt(key=key),
-        diagnosis(label, xid79(), nodes=("n2",)),
+        diagnosis(label, xid79(), nodes=(node,)),
         Decision(job, (NodeAction("n2", "r"),)),
         Mode.FULL,
         at,
@@ -69,6 +70,30 @@ def test_history_counts_who_paid_and_leaves_out_what_was_not_done(ledger):
 
     assert (history.user, history.infrastructure, history.blind) == (2, 1, 1)
     assert ledger.history("13").user == 0
+
+
+def test_what_infrastructure_paid_counts_from_a_moment_on(ledger):
+    """A job of months meets many faults of machines; only those that come quickly are a loop."""
+    for number, payer in enumerate([Payer.USER, Payer.INFRASTRUCTURE, Payer.INFRASTRUCTURE]):
+        ledger.record(interruption(f"12@{number}", payer, at=1000.0 + number), [Act("requeue", "12")])
+
+    history = ledger.history("12", faults_since=1002.0)
+
+    assert (history.user, history.infrastructure) == (1, 1)
+
+
+def test_nodes_that_failed_are_told_the_last_first(ledger):
+    """n3 was out and came back after n1 was suspected; n4 was only observed, n5 was out too long ago."""
+    ledger.record(interruption("12@1", label="hardware/node_down", node="n1", at=2000.0), [])
+    for node, at, outcome in (
+        ("n3", 1500.0, Outcome.DONE),
+        ("n3", 2500.0, Outcome.RELEASED),
+        ("n4", 2600.0, Outcome.OBSERVED),
+        ("n5", 900.0, Outcome.DONE),
+    ):
+        ledger.record_quarantine(out(node=node, at=at, outcome=outcome))
+
+    assert ledger.failed_nodes(since=1000.0) == ["n3", "n1"]
 
 
 def test_a_reader_sees_what_is_there_and_cannot_write(ledger, tmp_path):

@@ -109,14 +109,6 @@ def test_what_a_person_undid_is_settled_and_what_we_released_is_not():
     assert release.settled([out(outcome=Outcome.OBSERVED), out(outcome=Outcome.FAILED)]) == frozenset()
 
 
-def test_a_node_that_came_back_is_on_probation_for_a_day():
-    history = [out(), out(at=5000.0, outcome=Outcome.RELEASED), out(node="n1", at=5000.0)]
-
-    assert release.on_probation(history, 5000.0 + 23 * 3600, PolicySection()) == {"n2"}
-    assert release.on_probation(history, 5000.0 + 25 * 3600, PolicySection()) == frozenset()
-    assert release.on_probation(history, 5000.0, PolicySection(probation_h=0.0)) == frozenset()
-
-
 def test_what_only_a_person_can_settle_is_stricter_than_a_reboot():
     findings = [xid79(), replace(xid79(), disposition=Disposition.INSPECT)]
 

@@ -29,7 +29,6 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     restart_s: Annotated[float, typer.Option(min=0, help="Seconds to schedule, start and load a checkpoint.")] = 300.0,
     person_min: Annotated[float, typer.Option(min=0, help="Minutes until a person who is asked has answered.")] = 30.0,
-    probation_h: Annotated[float, typer.Option(min=0, help="Hours in which a repaired node is used last.")] = 24.0,
     seeds: Annotated[int, typer.Option(min=1, help="Replays of each line, in different orders of the nodes.")] = 5,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -49,7 +48,6 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         checkpoint_s=checkpoint_min * 60,
         restart_s=restart_s,
         person_s=person_min * 60,
-        probation_s=probation_h * 3600,
     )
     with told("simulate"):
         found = _compared(trace, nodes, settings, write_s or [0.0, 60.0, 300.0], seeds, config)
@@ -121,12 +119,12 @@ def _table(found: Comparison, title: str) -> Table:
 
 def _notes(found: Comparison) -> Iterator[str]:
     """Yield what stands below the table, a sentence each."""
-    ours, spared, ahead = found.lines[0], found.without_people, found.foresight
+    ours, worst, ahead = found.lines[0], found.every_entry, found.foresight
     for write_s, ettr in found.closed_form.items():
         yield f"Closed form for nodes that fail at random, {write_s:g} s a checkpoint: {ettr:.4f}"
     yield (
-        f"Without what tests of idle nodes found and people did: {spared.ettr:.4f}"
-        f" ({spared.ettr_low:.4f}-{spared.ettr_high:.4f}), {spared.interruptions:.0f} stops"
+        "If alarms of spare parts, tests of idle nodes and people's own work ended jobs too:"
+        f" {worst.ettr:.4f} ({worst.ettr_low:.4f}-{worst.ettr_high:.4f}), {worst.interruptions:.0f} stops"
     )
     yield "Hours lost by cause: " + ", ".join(f"{name} {hours:.0f}" for name, hours in ours.lost_hours_by_label.items())
     yield (

@@ -106,17 +106,24 @@ class Ledger:
             )
         return replace(act, outcome=outcome, note=note)
 
-    def history(self, job: str, but: str = "") -> History:
+    def history(self, job: str, *, faults_since: float = 0.0, but: str = "") -> History:
         """Return how often *job* was requeued by us, who paid, and its roots; what was only observed does not count.
 
-        *but* is the key of an attempt that is left out.
+        Requeues that infrastructure paid count from *faults_since* (Unix seconds) on. *but* is the key of an attempt
+        that is left out.
         """
         found = self.database.rows(
             "SELECT requeue, count(*) FROM interruption AS i WHERE cluster = :cluster AND job = :job"
-            " AND attempt <> :but AND EXISTS"
+            " AND attempt <> :but AND (requeue <> :infrastructure OR decided_at >= :faults_since) AND EXISTS"
             " (SELECT 1 FROM act WHERE act.cluster = i.cluster AND act.attempt = i.attempt"
             " AND kind = 'requeue' AND outcome IN ('planned', 'done')) GROUP BY requeue",
-            {"cluster": self.cluster, "job": job, "but": but},
+            {
+                "cluster": self.cluster,
+                "job": job,
+                "but": but,
+                "infrastructure": Payer.INFRASTRUCTURE.value,
+                "faults_since": faults_since,
+            },
         )
         count: dict[str, int] = {requeue: number for requeue, number in found}  # noqa: C416 - says what the pair is
         return History(
@@ -129,6 +136,22 @@ class Ledger:
                 if each.attempt.step is not None and each.attempt.key != but
             ),
         )
+
+    def failed_nodes(self, since: float) -> list[str]:
+        """Return the nodes of this cluster that hardware has failed on since *since* (Unix seconds), the last first.
+
+        They were suspected of a job's end, or were out: of these it is their return that counts.
+        """
+        suspected = self.database.rows(
+            "SELECT node, max(decided_at) FROM suspect WHERE cluster = :cluster AND decided_at >= :since"
+            " AND label LIKE 'hardware/%' GROUP BY node",
+            {"cluster": self.cluster, "since": since},
+        )
+        last: dict[str, float] = dict(suspected)
+        for each in self.quarantines(since=since):
+            if each.outcome in {Outcome.DONE, Outcome.RELEASED, Outcome.UNDONE}:
+                last[each.node] = max(each.at, last.get(each.node, 0.0))
+        return sorted(last, key=lambda node: (-last[node], node))
 
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:
         """Yield interruptions, oldest first: of this cluster's *job*, or all that were decided since *since*.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from wheeltapper import labels
@@ -18,11 +19,11 @@ def decide(
     history: History,
     policy: PolicySection,
     now: float,
-    probation: frozenset[str] = frozenset(),
+    failed: Sequence[str] = (),
 ) -> Decision:
     """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done.
 
-    *probation* are nodes that came back lately; a large job that runs again avoids them.
+    *failed* are nodes that failed lately, the last first; a large job that runs again avoids them.
     """
     if attempt.ending is Ending.LAUNCH_FAILED and diagnosis.confirmed:
         job = _kept_off(diagnosis)
@@ -32,7 +33,7 @@ def decide(
         if job.requeue and job.payer is not Payer.NOBODY and (diagnosis.name, attempt.step) in history.roots:
             job = _stop(job, f"{diagnosis.name} has stopped the job at step {attempt.step} before, and would again")
     if len(attempt.nodes) > policy.probation_max_nodes:
-        job = replace(job, avoid=tuple(sorted(probation - set(job.exclude))))
+        job = replace(job, avoid=tuple(node for node in failed if node not in job.exclude))
     return Decision(job=job, quarantine=_quarantine(diagnosis, attempt, now))
 
 
@@ -135,5 +136,6 @@ def _used_up(payer: Payer, history: History, policy: PolicySection) -> str | Non
     if payer is Payer.BLIND and history.blind >= policy.unknown_retries:
         return "nothing explains this end, and trying again did not help"
     if payer is Payer.INFRASTRUCTURE and history.infrastructure >= policy.infrastructure_retry_budget:
-        return f"the machines have failed this job {history.infrastructure} times already; a person should look"
+        times = f"{history.infrastructure} times within {policy.infrastructure_retry_h:g} hours"
+        return f"the machines have failed this job {times}; a person should look"
     return None

@@ -27,7 +27,7 @@ class NodeAction:
 class JobAction:
     """Run the job again after ``delay`` seconds without the nodes in ``exclude``; or, without ``requeue``, do not.
 
-    ``avoid`` are nodes on probation: the job does without them where there are enough others.
+    ``avoid`` are nodes that have failed lately, the last first: the job does without as many as it finds others for.
     """
 
     requeue: bool
@@ -50,6 +50,7 @@ class Decision:
 class History:
     """What the ledger knows of earlier attempts of the same job: requeues that we made, by who paid.
 
+    ``infrastructure`` counts those within the policy's ``infrastructure_retry_h`` only.
     ``roots`` holds the names of earlier roots, each with the step at which it stopped the job.
     """
 

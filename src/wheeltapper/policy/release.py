@@ -94,13 +94,6 @@ def repeats(times: int, policy: PolicySection) -> str:
     return f"; out {times} times in {policy.release.repeat_days:g} days, a person decides"
 
 
-def on_probation(history: Iterable[Quarantine], now: float, policy: PolicySection) -> frozenset[str]:
-    """Return the nodes that came back so lately that large jobs should avoid them."""
-    last = {each.node: each for each in history if each.outcome in _OUT}
-    since = now - policy.probation_h * 3600
-    return frozenset(name for name, each in last.items() if each.outcome is not Outcome.DONE and since < each.at <= now)
-
-
 def mended(findings: Iterable[Finding], boot_id: str, health: Health | None) -> bool:
     """True when the node was rebooted since the boot of *findings*, they ask for no more, and it passes its checks.
 

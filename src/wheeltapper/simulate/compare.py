@@ -44,12 +44,12 @@ class Line:
 class Comparison:
     """What a replay tells. ``closed_form`` is the expected ETTR by cost of a checkpoint for nodes that fail at random.
 
-    ``without_people`` is the first line again, with those entries left out that idle nodes' tests and people made.
+    ``every_entry`` is the first line again, with those faults ending the job too that would have spared it.
     """
 
     lines: tuple[Line, ...]
     closed_form: Mapping[float, float]
-    without_people: Line
+    every_entry: Line
     foresight: lemons.Foresight
     after_repair: tuple[lemons.AfterRepair, ...]
 
@@ -68,14 +68,14 @@ def compare(
         for strategy in STRATEGIES:
             progress(f"{strategy.name}, {write_s:g} s a checkpoint")
             lines.append(_line(trace, strategy, replace(settings, write_s=write_s), policy, seeds))
-    progress("the same without what people did")
-    spared = replace(settings, write_s=writes_s[0], people_end_jobs=False)
+    progress("the same, and every entry ends the job")
+    worst = replace(settings, write_s=writes_s[0], every_entry_ends=True)
     known = [lemons.Fault(fault.node, fault.start, fault.end) for fault in trace.faults]
     nodes = len(trace.nodes)
     return Comparison(
         tuple(lines),
         {write_s: expected(trace, replace(settings, write_s=write_s)) for write_s in writes_s},
-        _line(trace, STRATEGIES[0], spared, policy, seeds),
+        _line(trace, STRATEGIES[0], worst, policy, seeds),
         lemons.foresight(known, nodes, min(LEARNING_S, trace.span), trace.span),
         tuple(lemons.after_repair(known, nodes, 0.0, trace.span, REPAIR_DAYS)),
     )
@@ -83,8 +83,9 @@ def compare(
 
 def expected(trace: Trace, settings: Settings) -> float:
     """Return the ETTR of the closed form for a job on nodes that fail at the trace's mean rate."""
-    per_second = len(trace.faults) / (len(trace.nodes) * trace.span)
-    ends = [settings.ends_s[fault.cause.ends] for fault in trace.faults]
+    ending = [fault for fault in trace.faults if settings.every_entry_ends or not fault.spares_jobs]
+    per_second = len(ending) / (len(trace.nodes) * trace.span)
+    ends = [settings.ends_s[fault.cause.ends] for fault in ending]
     return closed_form(
         1 / (per_second * settings.job_nodes),
         settings.checkpoint_s,

@@ -15,9 +15,7 @@ class Placing(str, Enum):
     ANY = "any"
     """The scheduler's own order."""
     CAREFUL = "careful"
-    """Repeat offenders and nodes on probation last: what was known then, and nothing of what came."""
-    LAST_FAILED_LAST = "last failed last"
-    """The longer ago a node failed, the better: as careful as spare nodes allow."""
+    """Those last that failed lately, as far as it was known then, the latest of them at the very end."""
     CLAIRVOYANT = "clairvoyant"
     """The nodes whose next fault is farthest away: no policy can know, and none can do better."""
 
@@ -43,7 +41,8 @@ class Settings:
     ``restart_s``: scheduling, starting and loading a checkpoint. ``ends_s``: from a fault to the end of the job and the
     decision on it. A process dies with its GPU, and nodes have a minute to report (``gather_deadline_s``); slurmctld
     gives a silent node five (SlurmdTimeout); PyTorch's watchdog waits ten. ``person_s``: until a person who is asked
-    has sent the job on. ``most_excluded``: nodes that the Slurm side excludes from one job at most.
+    has sent the job on. ``most_excluded``: nodes that the Slurm side excludes from one job at most. With
+    ``every_entry_ends`` those faults end the job too that would spare it: as ``WATCHDOG`` does.
     """
 
     job_nodes: int
@@ -51,17 +50,20 @@ class Settings:
     write_s: float = 0.0
     restart_s: float = 300.0
     person_s: float = 1800.0
-    probation_s: float = 86_400.0
     most_excluded: int = 64
-    people_end_jobs: bool = True
+    every_entry_ends: bool = False
     ends_s: Mapping[Ends, float] = field(
-        default_factory=lambda: {Ends.AT_ONCE: 60.0, Ends.NODE_DOWN: 300.0, Ends.WATCHDOG: 660.0}
+        default_factory=lambda: {
+            Ends.AT_ONCE: 60.0,
+            Ends.NODE_DOWN: 300.0,
+            Ends.WATCHDOG: 660.0,
+            Ends.GOES_ON: 660.0,
+        }
     )
 
 
 STRATEGIES = (
     Strategy("Wheeltapper", Placing.CAREFUL, decides=True),
-    Strategy("Wheeltapper, last failed last", Placing.LAST_FAILED_LAST, decides=True),
     Strategy("Wheeltapper, any fit node", Placing.ANY, decides=True),
     Strategy("timeout of 30 min, then drain", Placing.ANY, notices_s=1800.0),
     Strategy("a person drains after 30 min", Placing.ANY, notices_s=1800.0 + 660.0),

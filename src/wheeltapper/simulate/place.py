@@ -5,13 +5,10 @@ from __future__ import annotations
 import random
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from wheeltapper.simulate.model import Placing, Settings
+from wheeltapper.simulate.model import Placing
 from wheeltapper.simulate.trace import Fault, Trace
-from wheeltapper.statistics import lemons
-
-Rank = Callable[[str], tuple[float, int]]
 
 
 class Cluster:
@@ -35,10 +32,10 @@ class Cluster:
                 found[fault.node] = fault
         return found
 
-    def next_fault(self, nodes: Collection[str], now: float, *, people_end_jobs: bool) -> Fault | None:
-        """Return the first fault from *now* on that ends a job on *nodes*."""
+    def next_fault(self, nodes: Collection[str], now: float, *, every: bool = False) -> Fault | None:
+        """Return the first fault from *now* on that ends a job on *nodes*; with *every*, all of them do."""
         for fault in self._trace.faults[bisect_left(self._starts, now) :]:
-            if fault.node in nodes and (people_end_jobs or not fault.by_people):
+            if fault.node in nodes and (every or not fault.spares_jobs):
                 return fault
         return None
 
@@ -50,26 +47,24 @@ class Cluster:
         """Return the faults that began from *since* up to *until*."""
         return self._trace.faults[bisect_left(self._starts, since) : bisect_left(self._starts, until)]
 
-    def choose(self, fit: Collection[str], placing: Placing, settings: Settings, now: float) -> frozenset[str] | None:
-        """Return the nodes for the job out of *fit*; None when they are too few."""
-        if len(fit) < settings.job_nodes:
-            return None
-        rank = self._rank(placing, settings, now)
-        return frozenset(sorted(fit, key=rank)[: settings.job_nodes])
+    def choose(
+        self, fit: Collection[str], size: int, placing: Placing, now: float, avoided: Sequence[str] = ()
+    ) -> frozenset[str] | None:
+        """Return *size* nodes out of *fit* for the job; None when they are too few.
 
-    def _rank(self, placing: Placing, settings: Settings, now: float) -> Rank:
+        A careful job takes those in *avoided* last, and the first of them at the very end.
+        """
+        if len(fit) < size:
+            return None
+        rank: Callable[[str], tuple[float, int]]
         if placing is Placing.CLAIRVOYANT:
-            return lambda node: (-self._next_of(node, now), self._order[node])
-        past = self._trace.faults[: bisect_left(self._starts, now)]
-        if placing is Placing.LAST_FAILED_LAST:
-            last = {fault.node: fault.start for fault in past}
-            return lambda node: (last.get(node, float("-inf")), self._order[node])
-        avoided: set[str] = set()
-        if placing is Placing.CAREFUL:
-            known = [lemons.Fault(fault.node, fault.start, fault.end) for fault in past]
-            avoided = {each.node for each in lemons.lemons(known, len(self._trace.nodes), now)}
-            avoided |= {fault.node for fault in past if 0 <= now - fault.end < settings.probation_s}
-        return lambda node: (float(node in avoided), self._order[node])
+            rank = lambda node: (-self._next_of(node, now), self._order[node])  # noqa: E731
+        elif placing is Placing.CAREFUL:
+            worst = {node: float(place) for place, node in enumerate(reversed(avoided), start=1)}
+            rank = lambda node: (worst.get(node, 0.0), self._order[node])  # noqa: E731
+        else:
+            rank = lambda node: (0.0, self._order[node])  # noqa: E731
+        return frozenset(sorted(fit, key=rank)[:size])
 
     def _next_of(self, node: str, now: float) -> float:
         return next((fault.start for fault in self._by_node[node] if fault.start >= now), float("inf"))

@@ -14,6 +14,9 @@ from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import Decision, History, Payer
 from wheeltapper.simulate.trace import Ends, Fault
 
+SUSPECTED_S = 86_400.0
+"""How long the Slurm side keeps a job off a node that was only suspected."""
+
 
 def diagnosis_of(fault: Fault) -> Diagnosis:
     """Return what the product says of an end by *fault*: confirmed where the node itself proves it."""
@@ -33,18 +36,23 @@ def diagnosis_of(fault: Fault) -> Diagnosis:
 
 @dataclass(slots=True)
 class Desk:
-    """The policy at work on one job: its retries, its exclusions, and the nodes that were taken out."""
+    """The policy at work on one job: its retries, its exclusions, and the nodes that were taken out.
+
+    ``failed`` holds when each node came back last from a fault that the product has heard of: it ended the job, or the
+    node itself proved it.
+    """
 
     policy: PolicySection
     nodes: int
     most_excluded: int
-    excluded: set[str] = field(default_factory=set)
+    excluded_until: dict[str, float] = field(default_factory=dict)
     out_until: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, float] = field(default_factory=dict)
     quarantined: int = 0
     blocked: int = 0
     stopped: int = 0
     most_out: int = 0
-    _history: dict[Payer, int] = field(default_factory=dict)
+    _paid: list[tuple[float, Payer]] = field(default_factory=list)
 
     def hear(self, fault: Fault, nodes: tuple[str, ...], now: float) -> Decision:
         """Decide on the attempt on *nodes* that *fault* ended, take out what may be, and remember who pays."""
@@ -57,29 +65,44 @@ class Desk:
             failed_node=fault.node if down else None,
             end=now,
         )
-        history = History(
-            user=self._history.get(Payer.USER, 0),
-            infrastructure=self._history.get(Payer.INFRASTRUCTURE, 0),
-            blind=self._history.get(Payer.BLIND, 0),
-        )
-        decision = decide(diagnosis_of(fault), attempt, history, self.policy, now)
+        diagnosis = diagnosis_of(fault)
+        decision = decide(diagnosis, attempt, self._history(now), self.policy, now, self.avoided(now))
+        self.failed[fault.node] = fault.end
         for action in decision.quarantine:
             self._take_out(action.node, fault, now)
         if decision.job.requeue:
-            self._history[decision.job.payer] = self._history.get(decision.job.payer, 0) + 1
-            if len(self.excluded | set(decision.job.exclude)) <= self.most_excluded:
-                self.excluded |= set(decision.job.exclude)
+            self._paid.append((now, decision.job.payer))
+            # The guilty one is excluded until it is back, one that is suspected for a day.
+            until = fault.end if diagnosis.confirmed else now + SUSPECTED_S
+            self.excluded_until |= dict.fromkeys(decision.job.exclude, until)
         else:
             # A person looks and submits it anew: a new job with all its retries and no exclusions.
             self.stopped += 1
-            self._history = {}
-            self.excluded = set()
+            self._paid = []
+            self.excluded_until = {}
         return decision
 
-    def idle_fault(self, fault: Fault, now: float) -> None:
-        """Take out a node without a job on which a fault was found, where the node itself proves it."""
+    def proven(self, fault: Fault, now: float) -> None:
+        """Hear of a fault that ended no job: take the node out where the node itself proves it."""
         if diagnosis_of(fault).confirmed:
-            self._take_out(fault.node, fault, now)
+            self.failed[fault.node] = max(fault.end, self.failed.get(fault.node, 0.0))
+            if fault.end > now:
+                self._take_out(fault.node, fault, now)
+
+    def excluded(self, now: float) -> set[str]:
+        """Return the nodes that the job excludes at *now*."""
+        return {node for node, until in self.excluded_until.items() if until > now}
+
+    def avoided(self, now: float) -> list[str]:
+        """Return the nodes that a large job does without, the last that failed first."""
+        since = now - self.policy.probation_h * 3600
+        lately = [node for node, at in self.failed.items() if at >= since]
+        return sorted(lately, key=lambda node: (-self.failed[node], node))[: self.most_excluded]
+
+    def _history(self, now: float) -> History:
+        since = now - self.policy.infrastructure_retry_h * 3600
+        paid = [payer for at, payer in self._paid if payer is not Payer.INFRASTRUCTURE or at >= since]
+        return History(paid.count(Payer.USER), paid.count(Payer.INFRASTRUCTURE), paid.count(Payer.BLIND))
 
     def _take_out(self, node: str, fault: Fault, now: float) -> None:
         self.out_until = {name: until for name, until in self.out_until.items() if until > now}

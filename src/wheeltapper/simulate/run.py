@@ -49,8 +49,10 @@ class _Replay:
 
     def run(self) -> Outcome:
         while not self._clock.over:
-            self._hear_idle_nodes()
-            chosen = self._cluster.choose(self._fit(), self._strategy.placing, self._settings, self._clock.now)
+            self._hear_nodes()
+            now = self._clock.now
+            avoided = self._desk.avoided(now)
+            chosen = self._cluster.choose(self._fit(), self._settings.job_nodes, self._strategy.placing, now, avoided)
             if chosen is None:
                 self._clock.spend("waiting", max(self._cluster.next_repair(self._clock.now), self._clock.now + 60.0))
                 continue
@@ -82,24 +84,24 @@ class _Replay:
                 fit.discard(node)
         if self._strategy.decides:
             fit -= {node for node, until in self._desk.out_until.items() if until > now}
-            if len(fit - self._desk.excluded) >= self._settings.job_nodes:
-                fit -= self._desk.excluded
+            excluded = self._desk.excluded(now)
+            if len(fit - excluded) >= self._settings.job_nodes:
+                fit -= excluded
         return fit
 
     def _notices(self, fault: Fault) -> float:
         return self._settings.ends_s[fault.cause.ends] if self._strategy.decides else self._strategy.notices_s
 
-    def _hear_idle_nodes(self) -> None:
+    def _hear_nodes(self) -> None:
         if self._strategy.decides:
             for fault in self._cluster.begun(self._heard_until, self._clock.now):
-                if fault.end > self._clock.now:
-                    self._desk.idle_fault(fault, self._clock.now)
+                self._desk.proven(fault, self._clock.now)
         self._heard_until = self._clock.now
 
     def _attempt(self, nodes: frozenset[str]) -> None:
         began = self._clock.now
         ill = [fault for node, fault in self._cluster.unfit(began).items() if node in nodes]
-        fault = self._cluster.next_fault(nodes, began, people_end_jobs=self._settings.people_end_jobs)
+        fault = self._cluster.next_fault(nodes, began, every=self._settings.every_entry_ends)
         if ill:
             fault = min(ill, key=lambda each: (each.start, each.node))
         ends = began + self._settings.restart_s if ill else fault.start if fault is not None else self._clock.span

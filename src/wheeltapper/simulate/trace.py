@@ -29,6 +29,8 @@ class Ends(Enum):
     """The node falls silent, and the scheduler notices."""
     WATCHDOG = "watchdog"
     """The others wait for the node until the collective's timeout."""
+    GOES_ON = "goes on"
+    """An alarm of a part that there is more than one of: the job goes on, and the node is no one's next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class Fault:
     end: float
     cause: Cause
     by_people: bool = False
+
+    @property
+    def spares_jobs(self) -> bool:
+        """True when a job on the node would have gone on."""
+        return self.by_people or self.cause.ends is Ends.GOES_ON
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +92,8 @@ _BY_CLASS: Mapping[str, Cause] = {
     "GPU": Cause("hardware/gpu_xid", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
     "Parameter Plane Cable": Cause("hardware/nic", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
     "NIC": Cause("hardware/nic", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
-    "Power Supply": Cause("hardware/power", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
-    "Fan": Cause("hardware/thermal", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
+    "Power Supply": Cause("hardware/power", Source.CHECK, Disposition.INSPECT, Ends.GOES_ON),
+    "Fan": Cause("hardware/thermal", Source.CHECK, Disposition.INSPECT, Ends.GOES_ON),
     "File System": Cause("hardware/storage", Source.KERNEL, Disposition.INSPECT, Ends.WATCHDOG),
 }
 """Classes that say enough; all others only say that the node was gone, and so does the scheduler."""

@@ -214,6 +214,7 @@ def test_what_a_job_remembers_is_what_the_policy_asks_for():
     history = gang.history_of(pasts)
 
     assert (history.user, history.infrastructure, history.blind) == (1, 1, 0)
+    assert gang.history_of(pasts, faults_since=PAST.at + 1).infrastructure == 0
 
 
 @pytest.mark.parametrize(("mode", "requeued"), [(Mode.FULL, True), (Mode.QUARANTINE, False), (Mode.OBSERVE, False)])

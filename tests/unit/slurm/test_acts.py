@@ -18,6 +18,23 @@ from wheeltapper_slurm.acts import Doer
 REQUEUE = Decision(JobAction(True, "again", delay=60.0, exclude=("n2",), payer=Payer.USER))
 
 
+class Memory:
+    """What a doer has told of jobs' exclusions."""
+
+    def __init__(self, avoided=()):
+        self.excluded = []
+        self.nodes = frozenset(avoided)
+
+    def exclude(self, job, nodes, now):
+        self.excluded.append((job, nodes, now))
+
+    def avoid(self, job, nodes, now):
+        self.nodes = frozenset(nodes)
+
+    def avoided(self, job):
+        return self.nodes
+
+
 @pytest.fixture
 def ledger(tmp_path):
     store = Ledger(tmp_path / "ledger.db")
@@ -28,7 +45,7 @@ def ledger(tmp_path):
 def do(ledger, slurm, *planned):
     case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, planned)
-    return asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+    return asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=Memory()).do("12@900"))
 
 
 def outcomes(ledger):
@@ -84,9 +101,9 @@ def test_slurmdbd_is_given_time_to_hear_of_the_end_but_not_for_ever(ledger):
     case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, [Act("annotate", "12", "a1 x")])
 
-    assert not asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1101.0).do("12@900"))
+    assert not asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1101.0, memory=Memory()).do("12@900"))
     assert outcomes(ledger) == [("annotate", "planned")]
-    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1200.0).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1200.0, memory=Memory()).do("12@900"))
     assert outcomes(ledger) == [("annotate", "failed")]
 
 
@@ -126,7 +143,7 @@ def test_a_mode_that_was_turned_down_holds_for_what_was_planned_before(ledger):
     case = Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, [Act("requeue", "12", "900")])
 
-    assert asyncio.run(Doer(slurm, ledger, Mode.OBSERVE).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.OBSERVE, memory=Memory()).do("12@900"))
 
     assert slurm.asked == []
     assert outcomes(ledger) == [("requeue", "observed")]
@@ -163,7 +180,7 @@ def test_what_slurm_held_after_our_prolog_is_released_and_what_a_person_holds_is
     person = FakeSlurm(jobs=(job(state="PENDING", priority=0, reason="JobHeldAdmin"),))
     other = Interruption(attempt(key="12@901"), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1.0)
     ledger.record(other, [Act("release", "12"), Act("start", "12", "now+1")])
-    asyncio.run(Doer(person, ledger, Mode.FULL).do("12@901"))
+    asyncio.run(Doer(person, ledger, Mode.FULL, memory=Memory()).do("12@901"))
     assert person.asked == []
 
 
@@ -182,7 +199,7 @@ def test_a_silent_slurmctld_leaves_the_acts_to_be_done_later(ledger):
     assert outcomes(ledger) == [("requeue", "planned")]
 
     slurm.down = False
-    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=Memory()).do("12@900"))
     assert slurm.asked == [("requeue", "12")]
 
 
@@ -235,27 +252,40 @@ LARGE = attempt(nodes=("n1", "n2"), partition="main")
 
 
 @pytest.mark.parametrize(
-    ("others", "asked"),
+    ("others", "excluded"),
     [
-        pytest.param(2, [("update", "12", "ExcNodeList", "n9")], id="enough others"),
-        pytest.param(1, [], id="too few others"),
+        pytest.param(2, "n[7-9]", id="others for all"),
+        pytest.param(1, "n[7,9]", id="others for one"),
+        pytest.param(0, "n7", id="no others"),
     ],
 )
-def test_nodes_on_probation_are_avoided_where_there_are_enough_others(ledger, others, asked):
-    names = [f"n{number}" for number in range(1, others + 1)]
+def test_what_failed_last_is_avoided_first_as_far_as_others_are_free(ledger, others, excluded):
+    """Of n9, n8 and n5, the last two came later than the others; n5 was avoided before, and n7 is the user's choice."""
+    others = [f"n{number}" for number in range(1, others + 1)]
     slurm = FakeSlurm(
-        *map(node, [*names, "n9"]),
+        *map(node, [*others, "n5", "n9", "n8", "n7"]),
         node("n3", ("IDLE", "DRAIN")),
         node("n4", partitions=("other",)),
-        jobs=(job(state="PENDING"),),
+        node("n6", ("ALLOCATED",)),
+        jobs=(job(state="PENDING", excluded=("n5", "n7")),),
     )
-    case = Interruption(LARGE, diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
-    ledger.record(case, [Act("avoid", "12", "n9")])
+    memory = Memory(avoided=["n5"])
+    large = replace(LARGE, nodes=("n1", "n2", "n3"))
+    ledger.record(
+        Interruption(large, diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0), [Act("avoid", "12", "n9,n8")]
+    )
 
-    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=memory).do("12@900"))
 
-    assert slurm.asked == asked
+    assert slurm.asked == [("update", "12", "ExcNodeList", excluded)]
     assert outcomes(ledger) == [("avoid", "done")]
+
+
+def test_what_a_job_may_be_given_is_known_when_its_epilogs_are_over(ledger):
+    slurm = FakeSlurm(jobs=(job(state="COMPLETING"),))
+
+    assert not do(ledger, slurm, Act("avoid", "12", "n9"))
+    assert outcomes(ledger) == [("avoid", "planned")]
 
 
 def test_a_job_that_avoids_nodes_says_so_in_its_plan():
@@ -270,12 +300,11 @@ def test_what_we_exclude_is_remembered_without_what_the_user_had_excluded(ledger
         Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0),
         [Act("exclude", "12", "n2,n7")],
     )
-    told = []
-    doer = Doer(slurm, ledger, Mode.FULL, lambda: 1300.0, lambda *what: told.append(what))
+    memory = Memory()
 
-    asyncio.run(doer.do("12@900"))
+    asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: 1300.0, memory=memory).do("12@900"))
 
-    assert told == [("12", {"n2"}, 1300.0)]
+    assert memory.excluded == [("12", {"n2"}, 1300.0)]
 
 
 @pytest.mark.parametrize("ending", [Ending.FAILED, Ending.REQUEUED, Ending.NODE_FAIL])

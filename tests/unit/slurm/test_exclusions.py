@@ -27,15 +27,17 @@ def look(tmp_path):
     """Let job 12 exclude n2 by our doing and n7 by its user's, and look with what became of n2."""
     ledger, journal = Ledger(tmp_path / "ledger.db"), Journal(tmp_path / "journal.db")
 
-    def make(*history, nodes=None, record=None, policy=None):
+    def make(*history, nodes=None, record=None, policy=None, avoided=(), now=NOW):
         journal.exclude("12", ["n2"], 1001.0)
+        journal.avoid("12", avoided, 1001.0)
         slurm = FakeSlurm(*(nodes or [node("n2")]), jobs=(record,) if record else ())
-        config = Config(policy=policy or {"mode": "full", "probation_h": 0.0})
+        config = Config(policy=policy or {"mode": "full"})
         gate = Gate(slurm, ledger, config.policy)
-        parts = Parts(config, slurm, ledger, journal, gate, Arrivals(), Healths(120.0), lambda: NOW)
-        asyncio.run(exclusions.look(parts, history, asyncio.run(slurm.nodes()), NOW))
+        parts = Parts(config, slurm, ledger, journal, gate, Arrivals(), Healths(120.0), lambda: now)
+        asyncio.run(exclusions.look(parts, history, asyncio.run(slurm.nodes()), now))
         return slurm.asked, [each.node for each in journal.exclusions()]
 
+    make.journal = journal
     yield make
     ledger.close()
     journal.close()
@@ -80,8 +82,42 @@ def test_what_the_user_has_changed_meanwhile_is_left_alone(look):
     assert look(GONE, BACK, record=job(state="PENDING", excluded=("n7",))) == ([], [])
 
 
-def test_a_large_job_waits_for_the_end_of_the_nodes_probation(look):
-    probation = {"mode": "full", "probation_h": 24.0, "probation_max_nodes": 2}
+def test_a_node_that_was_only_suspected_is_given_back_after_a_day(look):
+    assert look(record=waiting(), now=1001.0 + exclusions.SUSPECTED_S - 1) == ([], ["n2"])
+    assert look(record=waiting(), now=1001.0 + exclusions.SUSPECTED_S + 1)[1] == []
 
-    assert look(GONE, BACK, record=waiting(nodes=3), policy=probation) == ([], ["n2"])
-    assert look(GONE, BACK, record=waiting(nodes=2), policy=probation)[1] == []
+
+LARGE = {"mode": "full", "probation_max_nodes": 1}
+
+
+@pytest.mark.parametrize(
+    ("others", "asked"),
+    [
+        pytest.param(["n3", "n4"], [], id="others are free"),
+        pytest.param(["n3"], [("update", "12", "ExcNodeList", "n7")], id="too few others"),
+    ],
+)
+def test_a_large_job_avoids_a_node_that_is_back_while_others_are_free(look, others, asked):
+    nodes = [node("n2"), node("n7"), *map(node, others)]
+
+    assert look(GONE, BACK, nodes=nodes, record=waiting(nodes=2, partitions=("main",)), policy=LARGE) == (asked, [])
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [pytest.param(["n3"], {"n5"}, id="others are free"), pytest.param([], set(), id="too few others")],
+)
+def test_what_a_waiting_job_avoids_is_given_back_when_others_are_too_few(look, others, left):
+    """It would wait for nodes that are taken while good enough ones stand idle."""
+    record = job(state="PENDING", excluded=("n5", "n7"), partitions=("main",))
+
+    asked, _ = look(avoided=["n5"], nodes=[node("n5"), node("n7"), *map(node, others)], record=record)
+
+    assert look.journal.avoided("12") == left
+    assert bool(asked) == (not left)
+
+
+def test_what_a_job_that_is_gone_avoided_is_forgotten(look):
+    look(avoided=["n5"])
+
+    assert look.journal.avoiding() == []
