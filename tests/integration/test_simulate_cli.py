@@ -5,6 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from tests.integration.browser import complaints, look
 from wheeltapper.cli.app import app
 
 KIND = {"Level": "Hardware Failure", "Class": "GPU", "Desc": "GPU Lost"}
@@ -56,3 +57,26 @@ def test_json_holds_the_same_for_each_cost_of_a_checkpoint(trace):
 def test_a_job_that_is_too_large_and_a_file_that_is_none_are_exit_code_2(trace, tmp_path):
     assert run(trace, "--nodes", 4, "--gpus", 64).exit_code == 2
     assert run(tmp_path / "none.json").exit_code == 2
+
+
+def test_the_page_shows_what_the_table_says_and_nothing_spills_over(trace, tmp_path):
+    path = tmp_path / "page.html"
+    shown = run(trace, "--nodes", 4, "--gpus", 24, "--write-s", 0, "--write-s", 60, "--seeds", 2, "--html", path)
+    assert shown.exit_code == 0, shown.output
+
+    seen = look(path.read_text(), tmp_path)
+
+    assert seen["headings"][0] == "What the policy would have saved"
+    assert len(seen["plots"]) == 4
+    assert all(width > 0 and height > 0 for width, height in seen["plots"])
+    assert (seen["spilled"], seen["wide"]) == ([], False)
+    assert "clairvoyant placement, 60 s a checkpoint" in seen["text"]
+    assert complaints(path.read_text(), tmp_path) == []
+
+
+def test_a_page_that_cannot_be_written_is_exit_code_2(trace, tmp_path):
+    path = tmp_path / "nowhere" / "page.html"
+    shown = run(trace, "--nodes", 4, "--gpus", 24, "--write-s", 0, "--seeds", 1, "--html", path)
+
+    assert shown.exit_code == 2
+    assert f"--html: {path} cannot be written" in shown.output.replace("\n", "")

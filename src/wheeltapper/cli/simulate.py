@@ -30,6 +30,9 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     restart_s: Annotated[float, typer.Option(min=0, help="Seconds to schedule, start and load a checkpoint.")] = 300.0,
     person_min: Annotated[float, typer.Option(min=0, help="Minutes until a person who is asked has answered.")] = 30.0,
     seeds: Annotated[int, typer.Option(min=1, help="Replays of each line, in different orders of the nodes.")] = 5,
+    html: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write a page with plots into this file, too.")
+    ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -51,10 +54,13 @@ def simulate(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     )
     with told("simulate"):
         found = _compared(trace, nodes, settings, write_s or [0.0, 60.0, 300.0], seeds, config)
+        title = f"{gpus} GPUs, {checkpoint_min:g} minutes between checkpoints, {seeds} seeds"
+        if html is not None:
+            _write_page(found, title, html)
     if as_json:
         typer.echo(json.dumps(codec.dump(found), indent=2))
         return
-    _print(found, f"{gpus} GPUs, {checkpoint_min:g} minutes between checkpoints, {seeds} seeds")
+    _print(found, title)
 
 
 def _compared(
@@ -70,6 +76,16 @@ def _compared(
     policy = configuration.load(config).policy
     progress = _tell if sys.stderr.isatty() else lambda _: None
     return compare(load(trace, nodes), settings, policy, range(seeds), writes_s, progress)
+
+
+def _write_page(found: Comparison, title: str, path: Path) -> None:
+    from wheeltapper.errors import WheeltapperError
+    from wheeltapper.report.simulated import page
+
+    try:
+        path.write_text(page(found, title, list(_notes(found))), encoding="utf-8")
+    except OSError as error:
+        raise WheeltapperError(f"--html: {path} cannot be written: {error.strerror}") from error
 
 
 def _tell(what: str) -> None:

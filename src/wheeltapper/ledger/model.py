@@ -78,7 +78,7 @@ class Quarantine:
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """A change of a node: ``state`` is ``out``, ``back`` or ``probation``, ``at`` in Unix seconds."""
+    """A change of a node: ``state`` is ``out`` or ``back``, ``at`` in Unix seconds."""
 
     node: str
     state: str

@@ -1,16 +1,13 @@
-"""The survey as one HTML page that needs nothing else: no script, no font, no picture from anywhere."""
+"""The survey as one HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
 from wheeltapper.ledger.survey import JobStory, Reliability, Survey
 from wheeltapper.report import svg, words
-from wheeltapper.report.style import STYLE
-
-SECURITY = "default-src 'none'; style-src 'unsafe-inline'"
-"""Text from users' logs stands in the page: even if it got through as markup, a browser loads and runs nothing."""
+from wheeltapper.report.document import document, section, table
 
 
 def page(of: Survey) -> str:
@@ -19,22 +16,16 @@ def page(of: Survey) -> str:
     title = f"{of.cluster}: what stopped jobs"
     span = f"{words.day(sums.since)} to {words.day(sums.until)} (UTC)"
     body = [
-        f'<header><p class="kicker">Wheeltapper</p><h1>{escape(title)}</h1><p>{escape(span)}</p></header>',
         _tiles(of),
-        _section("What it was", _kinds(of), "Lost is what ran since the last checkpoint."),
-        _section("Day by day", svg.stacked_days(of.days, "Interruptions by day and family")),
+        section("What it was", _kinds(of), "Lost is what ran since the last checkpoint."),
+        section("Day by day", svg.stacked_days(of.days, "Interruptions by day and family")),
         _reliability(of),
         _nodes(of),
-        _section("What the record suggests", _list(of.lessons)) if of.lessons else "",
+        section("What the record suggests", _list(of.lessons)) if of.lessons else "",
         _job(of.job) if of.job is not None else "",
         _quarantines(of),
     ]
-    return (
-        f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{SECURITY}">'
-        f"<style>{STYLE}</style></head><body><main>{''.join(body)}</main></body></html>\n"
-    )
+    return document(title, span, body)
 
 
 def _tiles(of: Survey) -> str:
@@ -61,23 +52,6 @@ def _tiles(of: Survey) -> str:
     return f'<div class="tiles">{cells}</div>'
 
 
-def _section(title: str, content: str, note: str = "") -> str:
-    told = f'<p class="note">{escape(note)}</p>' if note else ""
-    return f"<section><h2>{escape(title)}</h2>{told}{content}</section>"
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are markup already; only the last column holds long text and is broken."""
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
-    lines = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>'
-
-
-def _cells(row: Sequence[str]) -> str:
-    *short, last = row
-    return "".join(f'<td class="num">{cell}</td>' for cell in short) + f'<td class="long">{last}</td>'
-
-
 def _kinds(of: Survey) -> str:
     if not of.totals.kinds:
         return "<p>Nothing was interrupted.</p>"
@@ -93,7 +67,7 @@ def _kinds(of: Survey) -> str:
         )
         for kind in of.totals.kinds
     ]
-    return _table(("kind", "count", "share", "GPU hours", "lost", "run again", "suspected most"), rows)
+    return table(("kind", "count", "share", "GPU hours", "lost", "run again", "suspected most"), rows)
 
 
 def _reliability(of: Survey) -> str:
@@ -106,7 +80,7 @@ def _reliability(of: Survey) -> str:
     if not plots:
         return ""
     note = "Mean time to failure with its 95 % limits. An open line: nothing failed, and only a lower limit is known."
-    return _section("How long it holds", "".join(plots), note)
+    return section("How long it holds", "".join(plots), note)
 
 
 def _range(row: Reliability) -> svg.Range:
@@ -123,12 +97,12 @@ def _nodes(of: Survey) -> str:
     rows = [(each.node, each.counts) for each in of.nodes]
     content = svg.heat_map(rows, of.totals.since, of.column_days, "Suspected nodes over time")
     if of.lemons:
-        table = _table(
+        offenders = table(
             ("repeat offender", "faults", "weight of late"),
             [(escape(each.node), str(each.faults), f"{each.weight:.1f}") for each in of.lemons],
         )
-        content += f"<h3>Repeat offenders</h3>{table}"
-    return _section("Which nodes", content, note)
+        content += f"<h3>Repeat offenders</h3>{offenders}"
+    return section("Which nodes", content, note)
 
 
 def _list(sentences: Iterable[str]) -> str:
@@ -161,9 +135,9 @@ def _job(job: JobStory) -> str:
         for number, each in enumerate(job.attempts, start=1)
     ]
     content = svg.timeline(bars, f"Attempts of job {job.job}")
-    return _section(
+    return section(
         f"Job {job.job}",
-        content + _table(("attempt", "began", "ended", "end", "why"), rows),
+        content + table(("attempt", "began", "ended", "end", "why"), rows),
         f"{told.capitalize()}.{ettr}",
     )
 
@@ -181,4 +155,4 @@ def _quarantines(of: Survey) -> str:
         )
         for each in of.totals.quarantines
     ]
-    return _section("Nodes taken out", _table(("when", "node", "for", "outcome", "reason"), rows))
+    return section("Nodes taken out", table(("when", "node", "for", "outcome", "reason"), rows))

@@ -54,6 +54,15 @@ class Range:
     note: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One bar of hours: its parts are a colour, a name and a value each."""
+
+    name: str
+    parts: Sequence[tuple[str, str, float]]
+    note: str
+
+
 def _svg(height: float, parts: Sequence[str], title: str) -> str:
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">'
@@ -142,6 +151,56 @@ def ranges(rows: Sequence[Range], title: str) -> str:
         if row.value is not None:
             parts.append(f'<circle cx="{x(row.value):.1f}" cy="{y:.1f}" r="5" class="dot"/>')
         parts.append(_text(note_x, y + 4, row.note, "axis"))
+    return _svg(height, parts, title)
+
+
+def ratios(rows: Sequence[Range], mark: float, title: str, left: float = LEFT) -> str:
+    """Return ratios up to 1 with their limits on a straight axis; *mark* is a ratio to compare with."""
+    lowest = min([mark, *(row.low for row in rows)])
+    step = next((each for each in (0.002, 0.005, 0.01, 0.02, 0.05, 0.1) if 1 - 5 * each <= lowest), 0.2)
+    begin = 1 - 5 * step
+    note_x = WIDTH - 170
+    height = TOP + ROW * len(rows) + 30
+
+    def x(value: float) -> float:
+        return left + (max(begin, value) - begin) / (1 - begin) * (note_x - 40 - left)
+
+    parts = []
+    for tick in (begin + step * number for number in range(6)):
+        parts.append(_line(x(tick), TOP, x(tick), height - 26, "grid"))
+        parts.append(_text(x(tick), height - 8, f"{tick:.3f}", "axis", "middle"))
+    parts.append(_line(x(mark), TOP, x(mark), height - 26, "limits open"))
+    for place, row in enumerate(rows):
+        y = TOP + ROW * (place + 0.5)
+        parts.append(_text(left - 12, y + 4, row.name, "name", "end"))
+        parts.append(_line(x(row.low), y, x(row.high or 1.0), y, "limits"))
+        if row.value is not None:
+            parts.append(f'<circle cx="{x(row.value):.1f}" cy="{y:.1f}" r="5" class="dot"/>')
+        parts.append(_text(note_x, y + 4, row.note, "axis"))
+    return _svg(height, parts, title)
+
+
+def stacks(rows: Sequence[Stack], title: str, left: float = LEFT) -> str:
+    """Return a bar for each row, of parts side by side, with the names of the parts below."""
+    most = max((sum(value for _, _, value in row.parts) for row in rows), default=0.0) or 1.0
+    note_x = WIDTH - 110
+    height = TOP + ROW * len(rows) + 34
+    parts = []
+    for place, row in enumerate(rows):
+        y = TOP + ROW * place
+        parts.append(_text(left - 12, y + ROW / 2 + 4, row.name, "name", "end"))
+        at = left
+        for kind, name, value in row.parts:
+            width = value / most * (note_x - 20 - left)
+            if width >= 0.5:
+                parts.append(_rect(at, y + 5, width, ROW - 10, f"f-{kind}", f"{row.name}: {name}, {value:,.1f} h"))
+            at += width
+        parts.append(_text(at + 8, y + ROW / 2 + 4, row.note, "axis"))
+    at = left
+    for kind, name, _ in rows[0].parts if rows else ():
+        parts.append(_rect(at, height - 20, 10, 10, f"f-{kind}", name))
+        parts.append(_text(at + 16, height - 11, name, "axis"))
+        at += 30 + 7 * len(name)
     return _svg(height, parts, title)
 
 

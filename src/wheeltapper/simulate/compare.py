@@ -33,11 +33,17 @@ class Line:
     lost_hours: float
     noticing_hours: float
     waiting_hours: float
+    writing_hours: float
     stopped_for_a_person: float
     quarantined: float
     blocked: float
     most_out: int
     lost_hours_by_label: Mapping[str, float]
+
+    @property
+    def idle_hours(self) -> float:
+        """Hours without progress."""
+        return self.lost_hours + self.noticing_hours + self.waiting_hours + self.writing_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +122,7 @@ def _line(trace: Trace, strategy: Strategy, settings: Settings, policy: PolicySe
         lost_hours=mean(lambda run: run.lost) / 3600,
         noticing_hours=mean(lambda run: run.noticing) / 3600,
         waiting_hours=mean(lambda run: run.waiting + run.restarting) / 3600,
+        writing_hours=mean(lambda run: run.writing) / 3600,
         stopped_for_a_person=mean(lambda run: run.stopped_for_a_person),
         quarantined=mean(lambda run: run.quarantined),
         blocked=mean(lambda run: run.blocked),
