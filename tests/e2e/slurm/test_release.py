@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.slurm.cluster import Hooks
-from tests.e2e.slurm.story import CALM, FULL, drained
+from tests.e2e.slurm.story import CALM, FULL, drained, explained
+from tests.e2e.slurm.test_limits import FLAKY
 
 SOON = {
-    "policy": {**FULL["policy"], "release": {"hold_s": 1.0, "repeat_quarantines": 2}},
+    "policy": {**FULL["policy"], "release": {"hold_s": 1.0, "repeat_quarantines": 2}, "probation_max_nodes": 1},
     "agent": {"health_interval_s": 1.0},
 }
 IDLE = (frozenset({"IDLE"}), "")
@@ -61,14 +62,24 @@ def test_a_failing_check_keeps_a_node_from_jobs_until_it_is_mended_and_passes_ag
     assert "released: its checks pass again" in cluster.wheeltapper("report").stdout
 
 
-def test_a_gpu_that_the_driver_says_is_well_after_a_reset_needs_no_reboot(cluster):
+def test_a_gpu_that_is_well_after_a_reset_needs_no_reboot_and_large_jobs_that_run_again_avoid_its_node(cluster):
     node = cluster.node("node2")
     node.xid(48)
     assert taken_out(cluster, "node2").endswith(": reset the GPU")
+    broken = cluster.layout.work / "link-is-down"
+    job = cluster.sbatch(f"while [ ! -e {broken} ]; do sleep 0.1; done; {FLAKY}", "--nodes=2")
+    cluster.wait_job(job, "RUNNING")
 
     node.xid(154, text="GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)")
 
     back(cluster, "node2")
+    broken.touch()
+    (avoid,) = (act for act in explained(cluster, job)["acts"] if act["kind"] == "avoid")
+    assert (avoid["outcome"], avoid["value"].split(",")[0]) == ("done", "node2")
+    excluded = cluster.run("scontrol", "show", "hostnames", cluster.job(job)["ExcNodeList"]).stdout.split()
+    assert "node2" in excluded
+    assert len(cluster.nodes) - len(excluded) >= 2
+    cluster.run("scancel", job)
 
 
 def test_a_node_whose_reason_a_person_changed_stays_theirs_whatever_its_checks_say(cluster):
