@@ -73,6 +73,9 @@ class Inbox:
             job = await self._parts.client.job(leave.job or "")
             if job is None or not job.batch or not job.requeueable:
                 return
+            if leave.node not in job.hosts:
+                log.warning("%s speaks of job %s, which is not there", leave.node, leave.job)
+                return
             self._parts.journal.keep_off(leave, now)
             await self._parts.client.requeue(job.target)
         except SchedulerError as error:

@@ -68,6 +68,7 @@ def of(entry: dict[str, Any]) -> JobRecord:
         partitions=tuple(filter(None, str(entry.get("partition") or "").split(","))),
         expedited="EXPEDITING" in states or "EXPEDITED_REQUEUE" in (entry.get("flags") or []),
         uid=_number(entry.get("user_id")),
+        node_list=str(entry.get("nodes") or ""),
     )
 
 

@@ -93,6 +93,7 @@ def job_of(job: Any) -> JobRecord:
         het_leader=str(job.heterogeneous_id or ""),
         partitions=tuple(filter(None, (job.partition or "").split(","))),
         uid=job.user_id,
+        node_list=job.allocated_nodes or "",
     )
 
 

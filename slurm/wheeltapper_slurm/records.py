@@ -37,7 +37,8 @@ class JobRecord:
     """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows.
 
     ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
-    that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number.
+    that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number; ``node_list`` is
+    where it runs or ran, compressed.
     """
 
     id: str
@@ -60,11 +61,17 @@ class JobRecord:
     partitions: tuple[str, ...] = ()
     expedited: bool = False
     uid: int | None = None
+    node_list: str = ""
 
     @property
     def target(self) -> str:
         """What actions must name: never an array's master id, which one task bears too, and of a het job its leader."""
         return self.het_leader or self.array or self.id
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The nodes that it runs or ran on."""
+        return frozenset(hostlist.expand(self.node_list))
 
     @property
     def completing(self) -> bool:
@@ -178,6 +185,7 @@ def job(line: str, name: str | None = None) -> JobRecord:
         partitions=tuple(filter(None, _text(pairs.get("Partition", "")).split(","))),
         expedited="EXPEDITING" in found or line.rstrip().endswith(" ExpeditedRequeue=Yes"),
         uid=_uid(pairs.get("UserId", "")),
+        node_list=_text(pairs.get("NodeList", "")),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )
 

@@ -51,6 +51,7 @@ def add(entry):
         priority=_number(entry["priority"]),
         excluded_nodes=entry["excluded_nodes"] or None,
         admin_comment=entry["admin_comment"] or None,
+        allocated_nodes=entry["nodes"] or None,
         num_nodes=_number(entry["node_count"]),
         heterogeneous_id=_number(entry["het_job_id"]),
         array_id=_number(entry["array_job_id"]) or None,
