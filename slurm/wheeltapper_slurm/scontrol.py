@@ -146,14 +146,7 @@ class Scontrol:
         return records.configuration(await self._run("scontrol", "show", "config"))
 
     async def _run(self, *words: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
-            start_new_session=True,
-        )
+        process = await self._started(words)
         try:
             output, complaints = await asyncio.wait_for(process.communicate(), self._timeout)
         except asyncio.TimeoutError as error:
@@ -167,6 +160,20 @@ class Scontrol:
         said = said or f"exit code {process.returncode}"
         kind = SchedulerDown if is_down(said) else SchedulerError
         raise kind(f"{' '.join(words[:3])}: {said}")
+
+    async def _started(self, words: tuple[str, ...]) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            # Slurm is being upgraded, or this machine is out of files or memory: it may be better the next time.
+            raise SchedulerDown(f"{words[0]} cannot be started: {error.strerror}") from error
 
 
 def _has_any(pieces: tuple[str, ...], said: str) -> bool:

@@ -212,6 +212,15 @@ def test_only_where_there_is_no_json_a_jobs_name_is_asked_for(lab):
     assert names == [f"squeue --noheader --all --states=all --format=%j --jobs={job}" for job in lab.nameless("1", "4")]
 
 
+def test_a_command_that_is_not_there_is_no_refusal(tmp_path):
+    """While Slurm is upgraded, say: the same call may succeed later."""
+    commands = Scontrol(None, 5.0)
+    commands._environment = {"PATH": str(tmp_path)}
+
+    with pytest.raises(SchedulerDown, match="scontrol cannot be started: No such file"):
+        asyncio.run(commands.requeue("1"))
+
+
 # Which one is chosen
 
 

@@ -171,7 +171,7 @@ def test_a_number_that_another_users_job_has_by_now_is_not_acted_on(ledger, kind
     case = Interruption(attempt(uid=1000), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
     ledger.record(case, [Act(kind, "12", "0")])
 
-    assert asyncio.run(Doer(slurm, ledger, Mode.FULL).do("12@900"))
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=Memory()).do("12@900"))
 
     assert slurm.asked == []
     assert [(act.outcome.value, act.note) for act in ledger.acts()] == [
