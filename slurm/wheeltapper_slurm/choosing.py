@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 COMMAND, PYSLURM = "command", "pyslurm"
 
+_SAID = {COMMAND: "Slurm's commands", PYSLURM: "pyslurm"}
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -64,9 +66,8 @@ async def _why_not(commands: Scontrol, process: PyslurmProcess, installed: Calla
     except SchedulerError as error:
         return f"slurmctld's release is not known, so pyslurm's cannot be compared: {error}"
     if _release(ours) != _release(theirs):
-        return (
-            f"pyslurm is made for Slurm {'.'.join(_release(ours))}, and slurmctld is {theirs or 'of no known release'}"
-        )
+        made_for = ".".join(_release(ours))
+        return f"pyslurm is made for Slurm {made_for}, and slurmctld is {theirs or 'of no known release'}"
     return None
 
 
@@ -89,9 +90,6 @@ async def opened(section: SlurmSection) -> AsyncIterator[SlurmClient]:
         yield PyslurmClient(process, commands) if choice.used == PYSLURM else commands
     finally:
         await process.close()
-
-
-_SAID = {COMMAND: "Slurm's commands", PYSLURM: "pyslurm"}
 
 
 def in_use(config: Config) -> Choice:
