@@ -154,6 +154,10 @@ class Doer:
         record = await self._client.job(act.target)
         if record is None:
             raise SchedulerError("slurmctld has forgotten the job")
+        owners = {each.attempt.uid for each in self._ledger.of_attempt(act.attempt)} - {None}
+        if owners and record.uid is not None and record.uid not in owners:
+            # Numbers begin anew when slurmctld has lost its state, or has run out of them.
+            raise SchedulerError(f"the job's number now belongs to a job of user {record.uid}")
         return await self._kinds[act.kind](act, record)
 
     async def _annotate(self, act: Act, record: JobRecord) -> str | NotYet:

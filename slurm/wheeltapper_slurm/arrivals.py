@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class Arrivals:
-    """Wakes whoever waits when the journal has changed."""
+    """Wakes whoever waits when the journal has a new end of a job."""
 
     def __init__(self) -> None:
         self._changed = asyncio.Condition()

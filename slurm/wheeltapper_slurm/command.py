@@ -29,24 +29,26 @@ DANGER = 1
 def controller(config: ConfigOption = None) -> None:
     """Run the controller service in the foreground until it is told to stop (SIGTERM)."""
     from wheeltapper import config as configuration
-    from wheeltapper_slurm.scontrol import Scontrol
 
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     with told("slurm controller"):
-        settings = configuration.load(config)
-        client = Scontrol(settings.slurm.conf, settings.slurm.command_timeout_s)
-        asyncio.run(_serve(settings, client))
+        asyncio.run(_serve(configuration.load(config)))
 
 
-async def _serve(settings: Config, client: SlurmClient) -> None:
+async def _serve(settings: Config) -> None:
+    from wheeltapper_slurm import choosing
     from wheeltapper_slurm.service import Service
 
-    work = asyncio.ensure_future(Service(settings, client).run())
+    async def work() -> None:
+        async with choosing.opened(settings.slurm) as client:
+            await Service(settings, client).run()
+
+    working = asyncio.ensure_future(work())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, work.cancel)
+        loop.add_signal_handler(number, working.cancel)
     with contextlib.suppress(asyncio.CancelledError):
-        await work
+        await working
 
 
 @app.command()

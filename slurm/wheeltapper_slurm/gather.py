@@ -107,18 +107,29 @@ def gather(
     start, ended_at = attempt.start, attempt.ended.at
     return Gathered(
         attempt,
-        _own(reports, start, ended_at),
-        _own(logs, start, ended_at),
+        _own(reports, attempt),
+        _own(logs, attempt),
         tuple(
             leave
             for at, leave in kept_off
-            if at <= ended_at + CLOCK_SKEW_S and (start is None or at >= start - CLOCK_SKEW_S)
+            if _was_there(leave.node, attempt)
+            and at <= ended_at + CLOCK_SKEW_S
+            and (start is None or at >= start - CLOCK_SKEW_S)
         ),
     )
 
 
-def _own(reports: Sequence[AnyReport], start: float | None, ended_at: float) -> tuple[AnyReport, ...]:
-    return tuple(report for report in reports if belongs(report.stay, start, ended_at))
+def _own(reports: Sequence[AnyReport], attempt: OpenAttempt) -> tuple[AnyReport, ...]:
+    return tuple(
+        report
+        for report in reports
+        if _was_there(report.node, attempt) and belongs(report.stay, attempt.start, attempt.ended.at)
+    )
+
+
+def _was_there(node: str, attempt: OpenAttempt) -> bool:
+    """True for a node of the attempt; another can have nothing to say of it. Of some ends the nodes are not told."""
+    return not attempt.ended.nodes or node in attempt.ended.nodes
 
 
 def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) -> Ending | None:

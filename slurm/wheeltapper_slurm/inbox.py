@@ -10,6 +10,7 @@ from wheeltapper.wire import Answer, Health, Leave, LogReport, Message, Report
 from wheeltapper_slurm import gather, logs
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.parts import Parts
+from wheeltapper_slurm.receiving import Receiving
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +23,7 @@ class Inbox:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._receiving = Receiving(parts.journal)
 
     async def hear(self, message: Message) -> Answer:
         """Return the answer to *message*, once it is in the journal."""
@@ -30,15 +32,17 @@ class Inbox:
         if isinstance(message, Health):
             self._parts.healths.hear(message, self._parts.clock())
             return Answer()
-        self._parts.journal.receive(message, self._parts.clock())
-        await self._parts.arrivals.tell()
+        await self._receiving.write(message, self._parts.clock())
         if isinstance(message, Report):
             return await self._reported(message)
         return Answer()
 
     async def _reported(self, report: Report) -> Answer:
-        await self._parts.arrivals.until(lambda: bool(self._open(report)), EVENT_WAIT_S)
-        for attempt in self._open(report):
+        found = self._open(report)
+        if not found:
+            await self._parts.arrivals.until(lambda: bool(self._open(report)), EVENT_WAIT_S)
+            found = self._open(report)
+        for attempt in found:
             host = attempt.batch_host
             if host == report.node:
                 ended = attempt.ended
@@ -49,7 +53,7 @@ class Inbox:
         # Whose logs are to be read is known only with the job's end, and a busy slurmctld may be long in telling it.
         # An end that it never tells (an unfinished installation) must not be asked for for ever.
         age = self._parts.clock() - (report.stay.epilog_at or 0.0)
-        unknown = not self._open(report) and not self._parts.journal.is_component(report.stay.job)
+        unknown = not found and not self._parts.journal.is_component(report.stay.job)
         return Answer(later=unknown and age < self._parts.config.controller.gather_deadline_s)
 
     async def _leave(self, leave: Leave) -> Answer:
@@ -72,6 +76,9 @@ class Inbox:
         try:
             job = await self._parts.client.job(leave.job or "")
             if job is None or not job.batch or not job.requeueable:
+                return
+            if leave.node not in job.hosts:
+                log.warning("%s speaks of job %s, which is not there", leave.node, leave.job)
                 return
             self._parts.journal.keep_off(leave, now)
             await self._parts.client.requeue(job.target)

@@ -7,8 +7,9 @@ decided. It lives in a file of its own beside the ledger: the ledger is a record
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from wheeltapper import codec
@@ -45,6 +46,12 @@ CREATE TABLE IF NOT EXISTS kept_off (
     job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
 );
 """
+
+
+@lru_cache(maxsize=256)
+def _ended(body: str) -> Ended:
+    """Return the ended job in *body*: each report of a thousand nodes asks for the same one, and so does each round."""
+    return codec.loads(Ended, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +120,21 @@ class Journal:
             " ORDER BY deadline, key",
             {"job": job},
         )
-        return [
-            OpenAttempt(key, codec.loads(Ended, body), start, host, deadline)
-            for key, body, start, host, deadline in rows
-        ]
+        return [OpenAttempt(key, _ended(body), start, host, deadline) for key, body, start, host, deadline in rows]
 
     def receive(self, report: Report | LogReport, now: float) -> None:
         """Write down a node's report; the same report sent again changes nothing."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?)",
-            (report.stay.job, report.node, report.kind, report.stay.epilog_at or now, now, codec.dumps(report)),
-        )
+        self.receive_all([(report, now)])
+
+    def receive_all(self, reports: Sequence[tuple[Report | LogReport, float]]) -> None:
+        """Write down reports, each with when it came, all or none of them."""
+        rows = [
+            (report.stay.job, report.node, report.kind, report.stay.epilog_at or now, now, codec.dumps(report))
+            for report, now in reports
+        ]
+        with self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.executemany("INSERT OR REPLACE INTO report VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def join(self, component: str, leader: str, now: float) -> None:
         """Write down that the job *component* is a part of the heterogeneous job *leader*."""
@@ -244,7 +255,7 @@ class Journal:
             {"job": job},
         )
         return [
-            (OpenAttempt(key, codec.loads(Ended, body), start, host, deadline), had)
+            (OpenAttempt(key, _ended(body), start, host, deadline), had)
             for key, body, start, host, deadline, had in rows
         ]
 

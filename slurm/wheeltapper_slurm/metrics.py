@@ -12,6 +12,7 @@ from wheeltapper import __version__
 from wheeltapper.errors import LedgerError
 from wheeltapper.ledger.model import Outcome
 from wheeltapper.ledger.tally import Tally, tally
+from wheeltapper_slurm.limits import WHY
 from wheeltapper_slurm.parts import Parts
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,12 @@ def families(parts: Parts) -> Iterator[Metric]:
     )
     info.add_metric([__version__, parts.config.policy.mode.value], 1)
     yield info
+    refused = CounterMetricFamily(
+        "wheeltapper_refused_messages", "Messages and connections that the service dropped, by why.", labels=["why"]
+    )
+    for why in WHY:
+        refused.add_metric([why], parts.refusals.counts[why])
+    yield refused
     found = None
     try:
         found = tally(parts.ledger)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wheeltapper.config import Config
 from wheeltapper.ledger.store import Ledger
@@ -11,6 +11,7 @@ from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.limits import Refusals
 from wheeltapper_slurm.quarantine import Gate
 
 
@@ -26,3 +27,4 @@ class Parts:
     arrivals: Arrivals
     healths: Healths
     clock: Callable[[], float]
+    refusals: Refusals = field(default_factory=Refusals)

@@ -23,6 +23,8 @@ _SUBMITTED = re.compile(r" SubmitLine=.*?(?= WorkDir=)", re.DOTALL)
 _OURS = re.compile(r".*? JobState=.*?(?= NumCPUs=|$)", re.DOTALL)
 # On 24.11 and 26.05, programs of which there may be several are numbered: Epilog[0], Epilog[1].
 _NUMBERED = re.compile(r"\[\d+\]$")
+# What may stand before the name; nothing in it is the user's.
+_HEAD = r"JobId=\d+(?: (?:Array|Het)\w+=\S+)*"
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
 _SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
 # What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
@@ -35,7 +37,8 @@ class JobRecord:
     """A job as slurmctld has it now. Times are Unix seconds; ``start`` is of the attempt that it shows.
 
     ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
-    that Slurm itself requeues it at once when an epilog fails (25.11).
+    that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number; ``node_list`` is
+    where it runs or ran, compressed.
     """
 
     id: str
@@ -57,11 +60,18 @@ class JobRecord:
     het_leader: str = ""
     partitions: tuple[str, ...] = ()
     expedited: bool = False
+    uid: int | None = None
+    node_list: str = ""
 
     @property
     def target(self) -> str:
         """What actions must name: never an array's master id, which one task bears too, and of a het job its leader."""
         return self.het_leader or self.array or self.id
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The nodes that it runs or ran on."""
+        return frozenset(hostlist.expand(self.node_list))
 
     @property
     def completing(self) -> bool:
@@ -151,13 +161,13 @@ def job(line: str, name: str | None = None) -> JobRecord:
     if "JobId" not in pairs or "JobState" not in pairs:
         raise ValueError(f"this is no job record: {line[:80]!r}")
     comment = _COMMENT.search(_SUBMITTED.sub("", line, count=1))
-    states = pairs["JobState"].replace("+", ",").split(",")
+    found = pairs["JobState"].replace("+", ",").split(",")
     task = pairs.get("ArrayTaskId", "")
     code, _, signal = pairs.get("ExitCode", "0:0").partition(":")
     return JobRecord(
         id=pairs["JobId"],
         # While its epilogs run, some releases name the state that follows first.
-        state="COMPLETING" if "COMPLETING" in states else states[0],
+        state="COMPLETING" if "COMPLETING" in found else found[0],
         reason=_text(pairs.get("Reason", "")),
         exit_code=_number(code),
         signal=_number(signal),
@@ -173,9 +183,21 @@ def job(line: str, name: str | None = None) -> JobRecord:
         array=f"{pairs.get('ArrayJobId', '')}_{task}" if task.isdigit() else "",
         het_leader=_text(pairs.get("HetJobId", "")),
         partitions=tuple(filter(None, _text(pairs.get("Partition", "")).split(","))),
-        expedited="EXPEDITING" in states or line.rstrip().endswith(" ExpeditedRequeue=Yes"),
+        expedited="EXPEDITING" in found or line.rstrip().endswith(" ExpeditedRequeue=Yes"),
+        uid=_uid(pairs.get("UserId", "")),
+        node_list=_text(pairs.get("NodeList", "")),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
     )
+
+
+def fits(text: str, name: str) -> bool:
+    """True when *name* is the job's name in the record that *text* begins with: it stands where the name must stand."""
+    return re.match(_HEAD + re.escape(f" JobName={name} UserId="), text) is not None
+
+
+def without_name(text: str, name: str) -> str:
+    """Return *text*, one record or several of the same job, without *name*, which may hold anything, even line ends."""
+    return text.replace(f" JobName={name} UserId=", " JobName= UserId=")
 
 
 def pick(text: str, job: str) -> str | None:
@@ -201,11 +223,21 @@ def past(text: str) -> list[PastAttempt]:
 
 
 def _without_name(line: str, name: str | None) -> str:
-    if name is not None:
-        exact = f" JobName={name} "
-        if exact in line:
-            return line.replace(exact, " ", 1)
+    if name is not None and fits(line, name):
+        return line.replace(f" JobName={name} ", " ", 1)
     return _NAME.sub(" ", line, count=1)
+
+
+def states(text: str) -> frozenset[str]:
+    """Return the base state and the flags in a node's state as Slurm writes it: ``IDLE+DRAIN*``."""
+    marks = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
+    flags = frozenset(flag for mark, flag in marks.items() if mark in text)
+    return (frozenset(re.split(r"[+*~#!%$@^-]+", text.upper())) - {""}) | flags
+
+
+def own_reason(text: str) -> str:
+    """Return a node's reason without who set it when, and without what slurmctld adds while it reboots the node."""
+    return _REBOOT.sub("", _SIGNED.sub("", _text(text)))
 
 
 def node(line: str) -> NodeRecord:
@@ -217,14 +249,10 @@ def node(line: str) -> NodeRecord:
     pairs = fields(line)
     if "NodeName" not in pairs or "State" not in pairs:
         raise ValueError(f"this is no node record: {line[:80]!r}")
-    states = frozenset(re.split(r"[+*~#!%$@^-]+", pairs["State"].upper())) - {""}
-    marks = {"*": "NOT_RESPONDING", "~": "POWERED_DOWN", "%": "POWERING_DOWN"}
-    flags = frozenset(flag for mark, flag in marks.items() if mark in pairs["State"])
-    reason = _SIGNED.sub("", _text(pairs.get("Reason", "")))
     return NodeRecord(
         name=pairs["NodeName"],
-        states=states | flags,
-        reason=_REBOOT.sub("", reason),
+        states=states(pairs["State"]),
+        reason=own_reason(pairs.get("Reason", "")),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
     )
 
@@ -241,6 +269,12 @@ def configuration(text: str) -> dict[str, str]:
 
 def _text(value: str) -> str:
     return "" if value in _UNSET else value
+
+
+def _uid(user: str) -> int | None:
+    """Return the number in ``ada(1000)``; what stands before it may itself hold brackets."""
+    number = user.rpartition("(")[2].rstrip(")")
+    return int(number) if number.isdigit() else None
 
 
 def _number(value: str) -> int:

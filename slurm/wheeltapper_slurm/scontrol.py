@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from wheeltapper.errors import SchedulerDown, SchedulerError
-from wheeltapper_slurm import domains, records
+from wheeltapper_slurm import domains, json_records, records
 from wheeltapper_slurm.records import JobRecord, NodeRecord, PastAttempt
 
 # Whoever starts us may have set no search path: slurmctld's own scripts have none.
@@ -26,28 +26,59 @@ _DOWN = (
 """Pieces of what Slurm's commands print when slurmctld, slurmdbd or MUNGE does not answer; on 22.05, 24.11 and 26.05
 they are the same."""
 
+_NO_JSON = ("unrecognized option", "unknown option", "serializer", "data_parser", "plugin")
+"""Pieces of what scontrol prints when it cannot write JSON: 22.05 has no such option, a site may lack the plugin."""
+
 _NO_RECORD = ("Nothing modified", "Data has not changed")
 """Pieces of what sacctmgr prints when no job's record matches: on 22.05 the one, on 24.11 and 26.05 the other."""
 
 
+def is_down(said: str) -> bool:
+    """True when *said*, the words of a Slurm command or of its library, mean that nobody answered."""
+    return _has_any(_DOWN, said)
+
+
 class Scontrol:
-    """slurmctld through ``scontrol``, slurmdbd through ``sacctmgr``. *conf* is slurm.conf when it lies elsewhere."""
+    """slurmctld through ``scontrol``, slurmdbd through ``sacctmgr``. *conf* is slurm.conf when it lies elsewhere.
+
+    A job is read from JSON where scontrol writes it (24.11 and 26.05 do), since there no job's name can look like
+    another field. Elsewhere its line is read without the name, and a name that is not known is asked for first.
+    """
 
     def __init__(self, conf: Path | None, timeout: float) -> None:
         self._timeout = timeout
+        self._has_json = True
         self._environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SEARCH_PATH}"}
         if conf is not None:
             self._environment["SLURM_CONF"] = str(conf)
 
     async def job(self, job: str, name: str | None = None) -> JobRecord | None:
         try:
-            text = await self._run("scontrol", "show", "job", "-o", job)
+            if self._has_json:
+                return json_records.job(await self._run("scontrol", "--json", "show", "job", job), job)
+            return await self._job_of_text(job, name)
         except SchedulerError as error:
-            if isinstance(error, SchedulerDown) or "Invalid job id" not in str(error):
+            if "Invalid job id" in str(error):
+                return None
+            if isinstance(error, SchedulerDown) or not (self._has_json and _has_any(_NO_JSON, str(error))):
                 raise
-            return None
+        except ValueError as error:
+            raise SchedulerError(f"the record of job {job} cannot be read: {error}") from error
+        self._has_json = False
+        return await self.job(job, name)
+
+    async def _job_of_text(self, job: str, name: str | None) -> JobRecord | None:
+        text = await self._run("scontrol", "show", "job", "-o", job)
+        if name is None or not records.fits(text, name):
+            said = await self._run("squeue", "--noheader", "--all", "--states=all", "--format=%j", f"--jobs={job}")
+            name = said.removesuffix("\n")
+        if records.fits(text, name):
+            text = records.without_name(text, name)
+        elif "UserId=" in name:
+            # Of several records at once (a heterogeneous job), and one has a name that looks like fields.
+            raise ValueError("its name cannot be told from what follows")
         line = records.pick(text, job)
-        return records.job(line, name) if line is not None else None
+        return records.job(line) if line is not None else None
 
     async def node(self, name: str) -> NodeRecord | None:
         try:
@@ -94,7 +125,7 @@ class Scontrol:
             )
         except SchedulerError as error:
             # sacctmgr says the same when we may not: both end after a while.
-            if isinstance(error, SchedulerDown) or not any(piece in str(error) for piece in _NO_RECORD):
+            if isinstance(error, SchedulerDown) or not _has_any(_NO_RECORD, str(error)):
                 raise
             return False
         return True
@@ -115,24 +146,35 @@ class Scontrol:
         return records.configuration(await self._run("scontrol", "show", "config"))
 
     async def _run(self, *words: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=self._environment,
-            start_new_session=True,
-        )
+        process = await self._started(words)
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), self._timeout)
+            output, complaints = await asyncio.wait_for(process.communicate(), self._timeout)
         except asyncio.TimeoutError as error:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
             raise SchedulerDown(f"{words[0]} {words[1]} did not answer within {self._timeout:g} s") from error
-        text = output.decode("utf-8", "replace")
         if process.returncode == 0:
-            return text
-        said = " ".join(text.split())[:300] or f"exit code {process.returncode}"
-        kind = SchedulerDown if any(piece in said for piece in _DOWN) else SchedulerError
+            return output.decode("utf-8", "replace")
+        said = " ".join((output + complaints).decode("utf-8", "replace").split())[:300]
+        said = said or f"exit code {process.returncode}"
+        kind = SchedulerDown if is_down(said) else SchedulerError
         raise kind(f"{' '.join(words[:3])}: {said}")
+
+    async def _started(self, words: tuple[str, ...]) -> asyncio.subprocess.Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,
+            )
+        except OSError as error:
+            # Slurm is being upgraded, or this machine is out of files or memory: it may be better the next time.
+            raise SchedulerDown(f"{words[0]} cannot be started: {error.strerror}") from error
+
+
+def _has_any(pieces: tuple[str, ...], said: str) -> bool:
+    return any(piece in said for piece in pieces)

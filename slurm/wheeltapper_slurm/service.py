@@ -24,6 +24,7 @@ from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.limits import LARGE_AT_ONCE, Doors, Rates
 from wheeltapper_slurm.metrics import families
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
@@ -31,8 +32,8 @@ from wheeltapper_slurm.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
-PEERS = 256
-"""Connections served at once; more wait in the listening queue."""
+BACKLOG = 1024
+"""Connections that may wait to be taken: a thousand nodes of one job end in the same second."""
 
 READ_TIMEOUT_S = 10.0
 """A peer that needs longer for one message is cut off."""
@@ -59,18 +60,19 @@ class Service:
         self._master = wire.read_key(config.controller.key_file)
         self._ledger = Ledger.of(config)
         self._journal = Journal(config.controller.spool_dir / "journal.db")
-        self._peers = asyncio.Semaphore(PEERS)
+        self._doors, self._rates = Doors(), Rates()
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
         gate = Gate(client, self._ledger, config.policy)
         healths = Healths(config.agent.health_interval_s)
         self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(self._parts)
+        self._gate = wire.Gate(asyncio.Semaphore(LARGE_AT_ONCE), self._admit)
         self._rounds = Rounds(self._parts)
 
     async def run(self) -> None:
         """Serve until cancelled."""
         host, _, port = self._config.controller.address.rpartition(":")
-        server = await asyncio.start_server(self._connected, host, int(port))
+        server = await asyncio.start_server(self._connected, host, int(port), backlog=BACKLOG)
         log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
         beside = [asyncio.create_task(each()) for each in (self._forget_for_ever, self._learn_for_ever)]
         shown = await self._show_metrics()
@@ -129,13 +131,18 @@ class Service:
             await asyncio.sleep(LEARN_EVERY_S)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        async with self._peers:
-            try:
-                await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S)
-            except WireError as error:
-                log.warning("refused: %s", error)
-            except (sqlite3.Error, LedgerError) as error:
-                log.error("a message could not be written down, and is not answered: %s", error)
-            except asyncio.CancelledError:
-                # We stop, and the peer asks again. Up to Python 3.11 asyncio prints a traceback when it hears of it.
-                log.debug("a peer was cut off by our own end")
+        address = str((writer.get_extra_info("peername") or ("nowhere",))[0])
+        try:
+            with self._doors.enter(address):
+                await wire.serve(reader, writer, self._master, self._inbox.hear, READ_TIMEOUT_S, self._gate)
+        except WireError as error:
+            self._parts.refusals.add(error, address, time.monotonic())
+            writer.close()
+        except (sqlite3.Error, LedgerError) as error:
+            log.error("a message could not be written down, and is not answered: %s", error)
+        except asyncio.CancelledError:
+            # We stop, and the peer asks again. Up to Python 3.11 asyncio prints a traceback when it hears of it.
+            log.debug("a peer was cut off by our own end")
+
+    def _admit(self, node: str, size: int) -> None:
+        self._rates.admit(node, size, time.monotonic())

@@ -345,6 +345,11 @@ class SlurmSection(Section):
     """How slurmctld is reached."""
 
     conf: Path | None = Field(None, strict=False, description="slurm.conf, when it is not in Slurm's default place.")
+    client: Literal["auto", "command", "pyslurm"] = Field(
+        "auto",
+        description="How slurmctld is spoken to: by Slurm's commands, or by pyslurm. auto: pyslurm where it can be"
+        " imported and is of slurmctld's release, else the commands.",
+    )
     command_timeout_s: Seconds = Field(
         10.0, strict=False, description="Deadline of one Slurm command: Slurm's own MessageTimeout."
     )

@@ -29,7 +29,14 @@ class LedgerError(WheeltapperError):
 
 
 class WireError(WheeltapperError):
-    """A peer broke the protocol or failed to prove its name."""
+    """A peer broke the protocol or failed to prove its name.
+
+    ``kind`` is why, in a word for a metric: protocol, size, time, proof, foreign (it spoke for another), rate or busy.
+    """
+
+    def __init__(self, sentence: str, kind: str = "protocol") -> None:
+        super().__init__(sentence)
+        self.kind = kind
 
 
 class SchedulerError(WheeltapperError):

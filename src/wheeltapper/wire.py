@@ -13,10 +13,12 @@ and for nobody else; the nonce is the service's and used once, so nothing can be
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -25,13 +27,19 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from wheeltapper import codec
 from wheeltapper.errors import WireError
-from wheeltapper.evidence import Finding
+from wheeltapper.evidence import Finding, Source
 from wheeltapper.verdict import State
 
 MAX_BODY = 4 << 20
 """Bytes of one message: a report of some thousand findings."""
 
+LARGE_BODY = 64 << 10
+"""Bytes of a message that is larger than nearly all are: few such are read at once."""
+
 PROTOCOL = "WT1"
+
+_OF_ONE_NODE = frozenset({Source.KERNEL, Source.CHECK})
+"""Evidence that can convict a node, and that the node alone can have seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +141,21 @@ class Answer:
     recorded: bool = False
 
 
+def _admit_all(_node: str, _size: int) -> None:
+    """Let every message in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a service takes: *large* bodies at once, and after a node is proved what *admit* does not refuse.
+
+    ``admit`` is given the node and the bytes of its message, and raises WireError.
+    """
+
+    large: AbstractAsyncContextManager[object] = field(default_factory=contextlib.nullcontext)
+    admit: Callable[[str, int], None] = _admit_all
+
+
 Message = Report | LogReport | Leave | Health
 """Whatever a node says."""
 
@@ -205,19 +228,21 @@ async def serve(
     master: bytes,
     handle: Callable[[Message], Awaitable[Answer]],
     read_timeout: float,
+    gate: Gate | None = None,
 ) -> None:
     """Answer one connection: prove the node, read its message within *read_timeout* seconds, call *handle*.
 
     Raises:
-        WireError: the peer is not who it says, speaks for another node, or sends something else. Nothing was handled.
+        WireError: the peer is not who it says, speaks for another node, or sends something else or, by *gate*, too
+            much. Nothing was handled.
     """
     try:
-        message, key, nonce = await asyncio.wait_for(_receive(reader, writer, master), read_timeout)
+        message, key, nonce = await asyncio.wait_for(_receive(reader, writer, master, gate or Gate()), read_timeout)
         body = codec.dumps(await handle(message)).encode()
         writer.write(f"{len(body)} {_mac(key, 'answer', nonce, body)}\n".encode() + body)
         await writer.drain()
     except asyncio.TimeoutError as error:
-        raise WireError("a peer did not finish its message in time") from error
+        raise WireError("a peer did not finish its message in time", kind="time") from error
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError) as error:
         raise WireError("a peer broke off") from error
     finally:
@@ -225,7 +250,7 @@ async def serve(
 
 
 async def _receive(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes, gate: Gate
 ) -> tuple[Message, bytes, str]:
     nonce = secrets.token_hex(16)
     writer.write(f"{PROTOCOL} {nonce}\n".encode())
@@ -235,15 +260,21 @@ async def _receive(
         raise WireError("a peer does not speak the protocol")
     node, length, mac = words
     if int(length) > MAX_BODY:
-        raise WireError(f"{node} announced {length} bytes; the limit is {MAX_BODY}")
-    body = await reader.readexactly(int(length))
+        raise WireError(f"{node[:80]!r} announced {length} bytes; the limit is {MAX_BODY}", kind="size")
+    async with gate.large if int(length) > LARGE_BODY else contextlib.nullcontext():
+        body = await reader.readexactly(int(length))
     key = node_key(master, node)
     if not hmac.compare_digest(mac, _mac(key, "ask", nonce, body)):
-        raise WireError(f"a peer that calls itself {node} did not prove it")
+        raise WireError(f"a peer that calls itself {node[:80]!r} did not prove it", kind="proof")
+    gate.admit(node, int(length))
     try:
         message = _message.validate_json(body)
     except ValidationError as error:
         raise WireError(f"{node} sent something that is no message: {error.error_count()} errors") from error
     if message.node != node:
-        raise WireError(f"{node} tried to speak for {message.node}")
+        raise WireError(f"{node} tried to speak for {message.node}", kind="foreign")
+    for finding in message.findings:
+        seen = finding.evidence
+        if seen.source in _OF_ONE_NODE and seen.node not in {None, node}:
+            raise WireError(f"{node} tried to bring evidence of {seen.node}", kind="foreign")
     return message, key, nonce

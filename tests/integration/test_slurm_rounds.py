@@ -446,7 +446,9 @@ def test_when_the_budget_keeps_a_broken_node_in_service_a_task_of_an_array_is_mo
     """The task may bear the array's own number: to requeue that would kill its sisters."""
     ours = "wheeltapper: hardware/pcie at=2026-11-29T12:01:03Z: reboot"
     slurm = FakeSlurm(
-        node("n1", ("IDLE", "DRAIN"), ours), node("n2"), jobs=(job(id="12", state="RUNNING", array="12_3"),)
+        node("n1", ("IDLE", "DRAIN"), ours),
+        node("n2"),
+        jobs=(job(id="12", state="RUNNING", array="12_3", node_list="n[2-3]"),),
     )
     slurm.jobs["12_3"] = slurm.jobs["12"]
     at = desk(slurm)
@@ -454,6 +456,34 @@ def test_when_the_budget_keeps_a_broken_node_in_service_a_task_of_an_array_is_mo
     assert not at.hear(Leave("n2", BOOT, "prolog", (xid79(),), "12")).out
 
     assert slurm.asked == [("requeue", "12_3")]
+
+
+def test_a_node_cannot_have_a_job_moved_that_is_not_there(desk):
+    """It would be a way to requeue anybody's job from any node."""
+    ours = "wheeltapper: hardware/pcie at=2026-11-29T12:01:03Z: reboot"
+    elsewhere = job(id="12", state="RUNNING", node_list="n[3-4]")
+    slurm = FakeSlurm(node("n1", ("IDLE", "DRAIN"), ours), node("n2"), jobs=(elsewhere,))
+    at = desk(slurm)
+
+    assert not at.hear(Leave("n2", BOOT, "prolog", (xid79(),), "12")).out
+
+    assert slurm.asked == []
+    assert at.journal.kept_off("12") == []
+
+
+def test_a_node_that_was_not_there_has_no_say_about_an_attempt(desk):
+    at = desk(cluster(state="FAILED"))
+    at.ended()
+    stay = JobStay("14", 901.0, ENDED)
+    at.journal.receive(Report("n9", BOOT, stay, (xid79("n9"),)), at.now)
+    at.journal.receive(LogReport("n9", stay, (logged("software/oom"),)), at.now)
+    at.journal.keep_off(Leave("n9", BOOT, "prolog", (xid79("n9"),), "14"), at.now)
+    at.reports(logs=[logged("network/link_down")])
+    at.round()
+
+    [told] = at.told()
+    assert told.diagnosis.label == "network/link_down"
+    assert told.attempt.ending.value == "failed"
 
 
 def test_what_slurm_itself_may_requeue_at_once_is_left_to_it(desk):

@@ -10,9 +10,11 @@ import pytest
 from tests.unit.make import BOOT, xid79
 from wheeltapper import codec, wire
 from wheeltapper.errors import WireError
-from wheeltapper.wire import Answer, JobStay, Leave, LogReport, Report
+from wheeltapper.verdict import State
+from wheeltapper.wire import Answer, Health, JobStay, Leave, LogReport, Report
 
 MASTER = b"m" * 32
+BODY = b'{"kind": "none"}'
 REPORT = Report("n1", BOOT, JobStay("12", 1.0, 2.0, ("0000:3b:00",)), (xid79("n1"),))
 
 
@@ -181,3 +183,73 @@ def test_a_short_or_missing_key_is_a_clear_error(tmp_path):
         wire.read_key(tmp_path / "short")
     with pytest.raises(WireError, match="cannot be read"):
         wire.read_key(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Report("n1", BOOT, JobStay("12", 1.0, 2.0), (xid79("n2"),)),
+        Leave("n1", BOOT, "epilog", (xid79("n1"), xid79("n2")), "12"),
+        LogReport("n1", JobStay("12", 1.0, 2.0), (xid79("n2"),)),
+        Health("n1", BOOT, State.FAIL, 1.0, (xid79("n2"),)),
+    ],
+    ids=lambda message: message.kind,
+)
+def test_a_node_cannot_bring_evidence_of_another(monkeypatch, message):
+    _, refusal, heard = asyncio.run(talk(monkeypatch, message))
+
+    assert (str(refusal), refusal.kind) == ("n1 tried to bring evidence of n2", "foreign")
+    assert heard == []
+
+
+def test_what_the_gate_refuses_is_not_read(monkeypatch):
+    async def run():
+        reader, out = asyncio.StreamReader(), asyncio.StreamReader()
+        reader.feed_data(f"n1 {len(BODY)} {'0' * 64}\n".encode() + BODY)
+        asked = []
+
+        def admit(node, size):
+            asked.append((node, size))
+            raise WireError("too much", kind="rate")
+
+        async def handle(_):
+            raise AssertionError("nothing may be handled")
+
+        monkeypatch.setattr(wire, "_mac", lambda *_: "0" * 64)
+        with pytest.raises(WireError, match="too much"):
+            await wire.serve(reader, Pipe(out), MASTER, handle, 1.0, wire.Gate(admit=admit))
+        return asked
+
+    assert asyncio.run(run()) == [("n1", len(BODY))]
+
+
+@pytest.mark.parametrize(("size", "waits"), [(wire.LARGE_BODY, False), (wire.LARGE_BODY + 1, True)])
+def test_large_bodies_wait_for_their_turn_and_small_ones_do_not(size, waits):
+    """Nobody has proved anything while a body is read: it must not fill our memory."""
+
+    async def run():
+        reader, out = asyncio.StreamReader(), asyncio.StreamReader()
+        reader.feed_data(f"n1 {size} {'0' * 64}\n".encode() + b"x" * size)
+
+        async def handle(_):
+            raise AssertionError("nothing may be handled")
+
+        full = asyncio.Semaphore(0)
+        with pytest.raises(WireError) as refused:
+            await wire.serve(reader, Pipe(out), MASTER, handle, 0.2, wire.Gate(large=full))
+        return refused.value.kind
+
+    assert asyncio.run(run()) == ("time" if waits else "proof")
+
+
+def test_who_proves_nothing_cannot_fill_the_log():
+    async def run():
+        reader, out = asyncio.StreamReader(), asyncio.StreamReader()
+        reader.feed_data(b"n" * 60_000 + b"\x1b[31m 2 abc\nxx")
+        with pytest.raises(WireError) as refused:
+            await wire.serve(reader, Pipe(out), MASTER, None, 1.0)
+        return str(refused.value)
+
+    said = asyncio.run(run())
+    assert len(said) < 200
+    assert "\x1b" not in said

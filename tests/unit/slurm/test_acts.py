@@ -164,6 +164,21 @@ def test_a_later_attempt_that_has_ended_meanwhile_is_left_alone(ledger):
     assert slurm.asked == []
 
 
+@pytest.mark.parametrize("kind", ["requeue", "annotate", "exclude", "release", "start"])
+def test_a_number_that_another_users_job_has_by_now_is_not_acted_on(ledger, kind):
+    """slurmctld begins to count anew when it has lost its state."""
+    slurm = FakeSlurm(jobs=(job(uid=1001),))
+    case = Interruption(attempt(uid=1000), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0)
+    ledger.record(case, [Act(kind, "12", "0")])
+
+    assert asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=Memory()).do("12@900"))
+
+    assert slurm.asked == []
+    assert [(act.outcome.value, act.note) for act in ledger.acts()] == [
+        ("failed", "the job's number now belongs to a job of user 1001")
+    ]
+
+
 def test_the_start_waits_until_the_epilogs_are_over(ledger):
     slurm = FakeSlurm(jobs=(job(state="COMPLETING"),))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from wheeltapper.config import PolicySection
-from wheeltapper_slurm import checkup, records
+from wheeltapper_slurm import checkup, json_records, records
 from wheeltapper_slurm.checkup import Weight
 from wheeltapper_slurm.records import JobRecord
 
@@ -165,3 +166,41 @@ def test_what_the_text_holds_is_what_the_document_names(release):
     assert (" StdErr= " in failed) is newest
     if newest:
         assert text(release, "job-expediting-completing.txt").rstrip().endswith(" ExpeditedRequeue=Yes")
+
+
+SAMPLED_JOBS = [
+    pytest.param(path.parent.name, path.stem.removeprefix("job-"), id=f"{path.parent.name}-{path.stem}")
+    for path in sorted(SAMPLES.glob("*/job-*.json"))
+]
+
+
+@pytest.mark.parametrize(("release", "name"), SAMPLED_JOBS)
+def test_a_job_is_the_same_in_json_and_in_text(release, name):
+    [entry] = entries(release, f"job-{name}.json")
+    from_json, from_text = json_records.of(entry), job(release, name)
+
+    # The text shows no end beyond what its clock can print, and this one was recorded a moment earlier.
+    over = from_text.state in {"FAILED", "COMPLETED", "CANCELLED", "NODE_FAIL"}
+    reason = from_text.reason if (release, name) != ("24.11", "array-task") else from_json.reason
+    assert replace(from_json, end=from_text.end if not over else from_json.end) == replace(from_text, reason=reason)
+
+
+@pytest.mark.parametrize("text", ["", "scontrol: error", "[]", "{}", '{"jobs": 3}', '{"jobs": [{}]}', '{"jobs": [7]}'])
+def test_what_is_no_document_of_jobs_is_refused(text):
+    with pytest.raises(ValueError, match=r"Expecting value|no list of jobs"):
+        json_records.job(text, "1")
+
+
+def test_of_an_arrays_tasks_the_one_that_was_asked_for_is_taken():
+    [task] = entries("26.05", "job-array-task.json")
+    others = [{**task, "job_id": number, "array_task_id": {"set": True, "number": number}} for number in (6, 7)]
+    document = json.dumps({"jobs": [*others, task]})
+
+    assert [json_records.job(document, asked).array for asked in ("5", "5_2", "5_7", "6")] == [
+        "5_2",
+        "5_2",
+        "5_7",
+        "5_6",
+    ]
+    assert json_records.job(document, "5_9") is None
+    assert json_records.job('{"jobs": []}', "5") is None
