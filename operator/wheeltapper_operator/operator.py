@@ -34,8 +34,9 @@ class Operator:
         # Events have a pace of their own: what people read must not hold up what protects jobs.
         self._events = Events(api, Pace(section.writes_per_s / 4, section.writes_burst))
         pace = Pace(section.writes_per_s, section.writes_burst)
-        parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
+        known = catalogue.load(settings.diagnosis.catalogue_dirs)
         self._leader = Leader(api, section.namespace, names.LEASE, me)
+        parts = Parts(api, settings, known, pace, self._events, self._leader.may_act)
         self.keeper = Keeper(parts)
         self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
         self.webhook = Webhook(section.preflight) if section.preflight.enabled else None

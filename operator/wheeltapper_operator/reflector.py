@@ -96,7 +96,7 @@ class Reflector(Generic[T]):
                 await self._watch()
                 pause = BACKOFF_S
             except SchedulerError as error:
-                if isinstance(error, ApiError) and error.is_gone:
+                if isinstance(error, ApiError) and error.is_gone and self._version:
                     log.info("The version of %s that we have seen is gone, and all are listed again.", self._path)
                     self._version = ""
                     continue

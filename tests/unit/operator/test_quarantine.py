@@ -149,6 +149,24 @@ def test_a_node_that_is_out_waits_for_its_reboot_then_for_its_hold_then_comes_ba
     assert [each.outcome for each in quarantine.read_history(after.history)] == [Outcome.DONE, Outcome.RELEASED]
 
 
+def test_a_node_says_what_was_last_done_about_it_and_when():
+    assert quarantine.last_act(a_node()) is None
+
+    out = taken_out()
+    act = quarantine.last_act(out)
+    assert (act.step, act.why, act.at) == (Step.QUARANTINE, plan(a_node(), sick()).why, NOW)
+
+    booted = replace(out, boot_id="another")
+    back = plan(booted, well(NOW + 50), now=LATER)
+    act = quarantine.last_act(carried_out(booted, back))
+    assert (act.step, act.why, act.at) == (Step.RELEASE, back.why, LATER)
+
+    undone = replace(out, cordoned=False)
+    settled = plan(undone, sick(), now=LATER)
+    act = quarantine.last_act(carried_out(undone, settled))
+    assert (act.step, act.why, act.at) == (Step.SETTLE, settled.why, LATER)
+
+
 def test_the_hold_begins_with_the_quarantine_however_long_the_agent_was_content():
     booted = replace(taken_out(), boot_id="another")
 

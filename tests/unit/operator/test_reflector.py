@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -100,6 +101,22 @@ def test_a_list_that_fails_is_tried_again(play):
         await play.watching()
 
     assert play.run(go) == [("n1", None, 1)]
+
+
+def test_a_list_that_is_never_in_time_is_not_asked_for_without_a_pause(play, monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(reflector, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
+    play.api.fails = [GONE] * 3
+
+    async def go():
+        await play.watching()
+
+    assert play.run(go) == []
+    assert len(pauses) == 3
 
 
 def test_a_kind_that_the_cluster_does_not_have_is_none_of_it(play):
