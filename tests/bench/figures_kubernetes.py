@@ -6,6 +6,7 @@ The floor, in the same run: one PATCH of a node until the same watcher sees it.
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,7 @@ def figures(_runs: int) -> Iterator[Figure]:
     if why := missing():
         print(f"The figures of Kubernetes are left out: {why}.")
         return
+    print(f"{os.cpu_count()} processors, of which {os.getloadavg()[0]:.1f} are asked for by others.")
     with tempfile.TemporaryDirectory(prefix="wheeltapper-bench-") as place, started(Path(place)) as plane:
         found = asyncio.run(_delays(plane))
         yield from found
