@@ -35,8 +35,8 @@ GIVE_UP_S = 300.0
 BACKOFF_S = 0.2
 BACKOFF_MAX_S = 5.0
 
-PASSING = frozenset({404, 409, 429, 500, 502, 503, 504})
-"""Refusals that pass. 404: the event was there when it was made, and gone when it was read."""
+PASSING = frozenset({409, 429, 500, 502, 503, 504})
+"""Refusals that pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,6 @@ class Events:
         self._api = api
         self._pace = pace
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(WAITING_MAX)
-        self._is_writing = False
-
-    @property
-    def is_idle(self) -> bool:
-        """True when nothing waits to be written."""
-        return self._waiting.empty() and not self._is_writing
 
     def tell(
         self, about: Regarding, reason: str, message: str, *, warning: bool, now: float, once: bool = False
@@ -93,9 +87,8 @@ class Events:
         """Write what waits, for ever."""
         while True:
             waiting = await self._waiting.get()
-            self._is_writing = True
             await self._deliver(waiting)
-            self._is_writing = False
+            self._waiting.task_done()
 
     async def _deliver(self, waiting: _Waiting) -> None:
         ends, pause = time.monotonic() + GIVE_UP_S, BACKOFF_S
@@ -120,13 +113,23 @@ class Events:
             if error.status != 409:
                 raise
             path = path_of("v1", "events", meta["namespace"], meta["name"])
-            before = await self._api.get(path)
+            before = await self._read(path)
+            if before is None:
+                raise  # its life was over in this moment, or the conflict was another; made anew it will be there
             if once or str(before.get("lastTimestamp") or "") >= event["lastTimestamp"]:
                 return  # it was said of this moment
             count = int(before.get("count") or 1) + 1
             version = before["metadata"]["resourceVersion"]
             last = {"count": count, "lastTimestamp": event["lastTimestamp"]}
             await self._api.patch(path, {"metadata": {"resourceVersion": version}, **last})
+
+    async def _read(self, path: str) -> Json | None:
+        try:
+            return await self._api.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
 
 
 def as_event(about: Regarding, reason: str, message: str, *, warning: bool, now: float) -> Json:

@@ -32,7 +32,7 @@ IMPORTS = "import wheeltapper_operator.operator, time; print('ready', flush=True
 
 
 async def measured(plane: ControlPlane) -> list[Figure]:
-    """Return the figures; raise ``RuntimeError`` when a cluster at rest is written to."""
+    """Return the figures."""
     api = await Api.connect(plane.kubeconfig)
     for name in ("wheeltapper", "team"):
         await api.post("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -50,14 +50,14 @@ async def measured(plane: ControlPlane) -> list[Figure]:
     finally:
         operator.end()
         await api.close()
-    written = {kind: count - before.get(kind, 0.0) for kind, count in after.items() if kind != "leases"}
-    if any(written.values()):
-        raise RuntimeError(f"a cluster at rest was written to: {written}")
-    print(f"At rest it holds {rest:.1f} MB, and has written nothing but its lease in {REST_S:g} s.")
+    written = {kind: count - before.get(kind, 0.0) for kind, count in after.items()}
+    renewals = written.pop("leases")
+    print(f"At rest it holds {rest:.1f} MB.")
     both = NODES + PODS
     return [
         _figure("operator_rss_mb", peak, "MB", "an operator that has seen nothing", plain_mb, both),
         _figure("operator_list_s", took, "s", "the same lists, unread", listing_s, both),
+        _figure("writes_at_rest", sum(written.values()), "writes", "renewals of leases", renewals, both),
     ]
 
 

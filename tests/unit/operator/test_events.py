@@ -48,8 +48,7 @@ def told(server, *moments, once=False):
         for at in moments:
             said.tell(NODE, "Quarantined", "n1 is out", warning=True, now=at, once=once)
         task = asyncio.create_task(said.run())
-        while not said.is_idle:  # noqa: ASYNC110 - nothing tells us when
-            await asyncio.sleep(0)
+        await said._waiting.join()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -84,6 +83,13 @@ def test_an_event_whose_answer_was_lost_counts_once():
     server.loses = 1
 
     assert told(server, 1000.0) == [1]
+
+
+def test_the_events_of_a_namespace_that_is_gone_hold_up_nothing():
+    server = Server()
+    server.fails = [ApiError(404, "NotFound", "no such namespace")]
+
+    assert told(server, 1000.0, 1060.0) == [1]
 
 
 def test_what_is_refused_for_good_holds_up_nothing():
