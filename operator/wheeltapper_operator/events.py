@@ -10,6 +10,7 @@ import hashlib
 import logging
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -63,11 +64,15 @@ class _Waiting:
 
 
 class Events:
-    """Events that wait to be written. What cannot be written is logged, and nothing waits or fails for it."""
+    """Events that wait to be written. What cannot be written is logged, and nothing waits or fails for it.
 
-    def __init__(self, api: Api, pace: Pace) -> None:
+    When *leads* is no longer true, what waits is let go: whoever leads says it.
+    """
+
+    def __init__(self, api: Api, pace: Pace, leads: Callable[[], bool]) -> None:
         self._api = api
         self._pace = pace
+        self._leads = leads
         self._waiting: asyncio.Queue[_Waiting] = asyncio.Queue(WAITING_MAX)
 
     def tell(
@@ -94,6 +99,8 @@ class Events:
         ends, pause = time.monotonic() + GIVE_UP_S, BACKOFF_S
         while True:
             await self._pace.step()
+            if not self._leads():
+                return
             try:
                 await self._write(waiting.event, once=waiting.once)
             except SchedulerError as error:

@@ -53,6 +53,9 @@ class Keeper:
 
     async def work(self) -> None:
         """Look at every node once, and from then on at each that changes; for ever, while this replica leads."""
+        # What was to be told when we led before may have been let go.
+        self._said.clear()
+        self._told.clear()
         for node in self.nodes:
             self._queue.add(node.name)
         await self._queue.run()

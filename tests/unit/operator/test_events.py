@@ -40,11 +40,11 @@ class Server(FakeApi):
         return await self._store(path, {**self.objects[path], **body})
 
 
-def told(server, *moments, once=False):
+def told(server, *moments, once=False, leads=True):
     """Return each event's count after the same sentence was said at each of *moments*."""
 
     async def whole():
-        said = Events(server, Pace(1000.0, 1000))
+        said = Events(server, Pace(1000.0, 1000), lambda: leads)
         for at in moments:
             said.tell(NODE, "Quarantined", "n1 is out", warning=True, now=at, once=once)
         task = asyncio.create_task(said.run())
@@ -83,6 +83,10 @@ def test_an_event_whose_answer_was_lost_counts_once():
     server.loses = 1
 
     assert told(server, 1000.0) == [1]
+
+
+def test_who_leads_no_more_says_nothing():
+    assert told(Server(), 1000.0, leads=False) == []
 
 
 def test_the_events_of_a_namespace_that_is_gone_hold_up_nothing():
