@@ -162,8 +162,11 @@ async def _burst(api: Api) -> Figure:
     return _figure(f"burst_{BURST}_of_{OF}_s", took, "s", "the faults' own writes", told, BURST)
 
 
-async def _flood(plane: ControlPlane, api: Api) -> Iterator[Figure]:
-    """Measure from the first of 50,000 kernel lines to the last taint, and what was written in all."""
+async def _flood(plane: ControlPlane, api: Api) -> list[Figure]:
+    """Measure from the first of 50,000 kernel lines to the last taint, and what was written for it in all.
+
+    Writes are those to the node and to its health; the event for people is written beside them, at its own pace.
+    """
     called = [f"flood-{number}" for number in range(FLOODED)]
     async with agents(plane, api, plane.folder / "flood", called) as nodes, watching(api) as watcher:
         before = await writes(api)
@@ -176,14 +179,12 @@ async def _flood(plane: ControlPlane, api: Api) -> Iterator[Figure]:
         after = await writes(api)
     await wipe(api)
     spent = {kind: (after[kind] - before.get(kind, 0.0)) / FLOODED for kind in ("nodes", "nodehealths", "events")}
-    print("Writes a node:", ", ".join(f"{count:g} of {kind}" for kind, count in spent.items()))
-    lines = FLOODED * LINES
-    return iter(
-        (
-            _figure(f"flood_{lines}_events_s", took, "s", "the lines' own writes", poured, lines),
-            _figure("flood_writes_a_node", sum(spent.values()), "writes", "lines a node", LINES, FLOODED),
-        )
-    )
+    lines, told = FLOODED * LINES, spent.pop("events")
+    return [
+        _figure(f"flood_{lines}_events_s", took, "s", "the lines' own writes", poured, lines),
+        _figure("flood_writes_a_node", sum(spent.values()), "writes", "lines a node", LINES, FLOODED),
+        _figure("flood_words_a_node", told, "events", "lines a node", LINES, FLOODED),
+    ]
 
 
 def _pour(nodes: list[AgentInPod]) -> None:
