@@ -24,6 +24,7 @@ from wheeltapper_slurm.client import SlurmClient
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.lasting import Lasting
 from wheeltapper_slurm.limits import LARGE_AT_ONCE, Doors, Rates
 from wheeltapper_slurm.metrics import families
 from wheeltapper_slurm.parts import Parts
@@ -62,7 +63,7 @@ class Service:
         self._journal = Journal(config.controller.spool_dir / "journal.db")
         self._doors, self._rates = Doors(), Rates()
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
-        gate = Gate(client, self._ledger, config.policy)
+        gate = Gate(client, self._ledger, config.policy, Lasting(client, self._journal, clock))
         healths = Healths(config.agent.health_interval_s)
         self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(self._parts)

@@ -48,6 +48,7 @@ class FakeSlurm:
         self._nodes = {each.name: each for each in nodes}
         self.jobs = {each.id: each for each in jobs}
         self.down = down
+        self.started = ""
         self.no_reboot_program = False
         self.switches = {}
         self.books = []
@@ -134,4 +135,4 @@ class FakeSlurm:
 
     async def configuration(self):
         self._answer()
-        return {}
+        return {"BOOT_TIME": self.started} if self.started else {}
