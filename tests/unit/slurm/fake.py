@@ -29,9 +29,9 @@ def job(**changes) -> JobRecord:
     return JobRecord(**{**values, **changes})
 
 
-def node(name="n2", states=("IDLE",), reason="", partitions=("main",)) -> NodeRecord:
+def node(name="n2", states=("IDLE",), reason="", partitions=("main",), hosts=()) -> NodeRecord:
     """A node, idle unless said otherwise."""
-    return NodeRecord(name, frozenset(states), reason, tuple(partitions))
+    return NodeRecord(name, frozenset(states), reason, tuple(partitions), tuple(hosts))
 
 
 class FakeSlurm:

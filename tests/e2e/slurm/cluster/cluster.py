@@ -249,7 +249,11 @@ class Cluster(Commands):
     def _write_config(self, folder: Path, own: Mapping[str, Any]) -> None:
         common = {
             "cluster": "lab",
-            "controller": {"address": f"127.0.0.1:{self.layout.service_port}"},
+            "controller": {
+                "address": f"127.0.0.1:{self.layout.service_port}",
+                "user": "root",
+                "munge_socket": self.layout.munge_socket,
+            },
             "slurm": {"conf": str(self.layout.slurm_conf)},
             # The rest looks at what these nodes do not have (a driver) or have in common (this machine).
             "checks": {"off": sorted(shipped().keys() - {"gpu_count"})},
