@@ -88,20 +88,21 @@ class Deed:
 
 
 class Journal:
-    """The journal in the SQLite file at *path*.
+    """The journal in the SQLite file at *path*; *shared* when two hosts may open it, one after the other.
 
     Raises:
         WheeltapperError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
         except (sqlite3.Error, OSError) as error:
             raise WheeltapperError(f"the journal {path} cannot be opened: {error}") from error
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            # A write-ahead log needs memory that all who open the file share, and two hosts have none.
+            self._db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if shared else 'WAL'}")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
             self._db.close()

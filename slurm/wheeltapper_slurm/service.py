@@ -67,7 +67,7 @@ class Service:
                 f"there is no key file {section.key_file}, and no munged either: nodes could not prove who they are"
             )
         self._ledger = Ledger.of(config)
-        self._journal = Journal(section.spool_dir / "journal.db")
+        self._journal = Journal(section.spool_dir / "journal.db", shared=section.is_shared)
         self._doors, self._rates = Doors(), Rates()
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
         gate = Gate(client, self._ledger, config.policy, Lasting(client, self._journal, clock))
@@ -81,7 +81,8 @@ class Service:
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        address = self._config.controller.address
+        section = self._config.controller
+        address = section.listen or section.address
         host, _, port = address.rpartition(":")
         server = await asyncio.start_server(self._connected, host, int(port), backlog=BACKLOG)
         proof = "key files" if self._master else "MUNGE"

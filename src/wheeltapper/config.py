@@ -198,6 +198,17 @@ class ControllerSection(Section):
         pattern=r"^[^\s:]+:\d{1,5}$",
         description="host:port that nodes report to and the service listens on.",
     )
+    standby_address: str | None = Field(
+        None,
+        pattern=r"^[^\s:]+:\d{1,5}$",
+        description="host:port of a second service, on the host of the backup slurmctld, that acts when the first is"
+        " gone. Both share spool_dir and the ledger.",
+    )
+    listen: str | None = Field(
+        None,
+        pattern=r"^[^\s:]+:\d{1,5}$",
+        description="host:port that this service listens on. Absent: address. For the second service: standby_address.",
+    )
     auth: Literal["auto", "key", "munge"] = Field(
         "auto",
         description="How nodes prove who they are: by key files, by MUNGE, or (auto) by the key file where there is"
@@ -220,6 +231,11 @@ class ControllerSection(Section):
     gather_deadline_s: Seconds = Field(
         60.0, strict=False, description="How long to wait for the nodes of an attempt: a dead node never answers."
     )
+
+    @property
+    def is_shared(self) -> bool:
+        """True when services on two hosts share spool folder and ledger."""
+        return self.standby_address is not None
 
     @property
     def takes_keys(self) -> bool:

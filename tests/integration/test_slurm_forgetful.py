@@ -13,6 +13,7 @@ from tests.unit.make import logged, xid79
 from tests.unit.slurm.fake import node
 from wheeltapper.ledger.model import Outcome
 from wheeltapper.wire import JobStay, Leave, Report
+from wheeltapper_slurm import spool
 from wheeltapper_slurm.lasting import SAVED_S
 
 TRANSIENT = logged("network/transport")
@@ -176,3 +177,44 @@ def test_an_end_told_again_with_the_accounts_of_epilogs_that_ran_again_is_no_new
 
     assert len(at.told()) == 1
     assert at.journal.attempts() == []
+
+
+def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(desk):  # noqa: F811
+    """It shows an attempt before that one as running; an exit code of 0 is all that is left."""
+    at = desk(cluster(state="RUNNING", start=800.0))
+    at.ended(SLURM_JOB_EXIT_CODE2="0:0", SLURM_JOB_START_TIME="900")
+    at.reports()
+    at.now = ENDED + 6.0
+
+    at.round()
+
+    assert at.told() == []
+    assert at.journal.attempts() == []
+
+
+def test_a_job_that_has_gone_on_since_an_attempt_of_unknown_start_is_not_requeued_again(desk):  # noqa: F811
+    at = desk(cluster(state="PENDING", start=None))
+    at.ended()
+    at.reports(logs=[TRANSIENT])
+    at.round()
+    assert [act.value for act in at.ledger.acts() if act.kind == "requeue"] in ([], ["0"])
+    asked = requeues(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="COMPLETED", start=ENDED + 2.0)
+    for act in at.ledger.acts():
+        at.ledger.plan_again(act.attempt)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == asked
+
+
+def test_what_a_killed_hook_began_to_write_goes_and_what_is_set_aside_stays(tmp_path):
+    names = (".14.1", ".wrong-14.2", "14.3")
+    for name in names:
+        (tmp_path / name).touch()
+
+    spool.sweep(tmp_path, time.time() - 60.0)
+    assert {each.name for each in tmp_path.iterdir()} == set(names)
+    spool.sweep(tmp_path, time.time() + 60.0)
+    assert {each.name for each in tmp_path.iterdir()} == {".wrong-14.2", "14.3"}

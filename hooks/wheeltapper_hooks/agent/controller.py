@@ -16,6 +16,10 @@ from wheeltapper.errors import WireError
 log = logging.getLogger(__name__)
 
 
+FIRST_SHARE = 0.75
+"""Of the time for a question, with two services: one that lives gets nearly all, and a host that is gone not all."""
+
+
 class Controller:
     """Asks the service; without a key or MUNGE there is none to ask, which is said once.
 
@@ -26,6 +30,7 @@ class Controller:
         self.section = section
         self._node = node
         self.said = ""
+        self._addresses = [section.address, *filter(None, [section.standby_address])]
         # One thread: a munged that hangs holds one question, and the others run into their own deadlines.
         self._thread = ThreadPoolExecutor(1, "munge")
 
@@ -44,13 +49,22 @@ class Controller:
         """Return the service's answer to *message*; None when it gave none within *within* seconds."""
         if not self.exists:
             return None
-        try:
-            answer = await self._ask(self.section.address, message, within)
-        except (WireError, OSError) as error:
-            self._say(f"The controller service gave no answer: {error}.")
-            return None
-        self._say("The controller service answers.")
-        return answer
+        until = time.monotonic() + within
+        failures = []
+        for others in reversed(range(len(self._addresses))):
+            address = self._addresses[0]
+            left = max(0.0, until - time.monotonic())
+            try:
+                answer = await self._ask(address, message, left * FIRST_SHARE if others else left)
+            except (WireError, OSError) as error:
+                failures.append(str(error) if len(self._addresses) == 1 else f"{address}: {error}")
+                # Of two services one acts, and the next question goes first to the one that may be it.
+                self._addresses.append(self._addresses.pop(0))
+            else:
+                self._say("The controller service answers.")
+                return answer
+        self._say(f"The controller service gave no answer: {'; '.join(failures)}.")
+        return None
 
     async def _ask(self, address: str, message: wire.Message, within: float) -> wire.Answer:
         until = time.monotonic() + within

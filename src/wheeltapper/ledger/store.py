@@ -53,7 +53,11 @@ class Ledger:
     def of(cls, config: Config, *, read_only: bool = False) -> Ledger:
         """Open the ledger that *config* names."""
         section = config.ledger
-        database = PostgreSQL(section.dsn, read_only=read_only) if section.dsn else None
+        database: Database
+        if section.dsn:
+            database = PostgreSQL(section.dsn, read_only=read_only)
+        else:
+            database = SQLite(section.path, read_only=read_only, shared=config.controller.is_shared)
         return cls(section.path, read_only=read_only, cluster=config.cluster, database=database, settings=section)
 
     def close(self) -> None:

@@ -37,7 +37,8 @@ ENDS = {
 }
 """What a kind of job does at its end, and the label of that."""
 
-TARGETS = (("service",), ("slurmctld",), ("service", "slurmctld"))
+Targets = tuple[tuple[str, ...], ...]
+TARGETS: Targets = (("service",), ("slurmctld",), ("service", "slurmctld"))
 
 ASK_S = 5.0
 
@@ -56,12 +57,13 @@ class Planted:
 
 @dataclass(slots=True)
 class Campaign:
-    """Plays waves of interruptions on *cluster*; *dice* chooses kinds, moments and victims."""
+    """Plays waves of interruptions on *cluster*; *dice* chooses kinds, moments and victims among *targets*."""
 
     cluster: Cluster
     dice: random.Random
     planted: list[Planted] = field(default_factory=list)
     kills: Counter[str] = field(default_factory=Counter)
+    targets: Targets = TARGETS
     asked_at: float = 0.0
 
     def wave(self, interruptions: int) -> None:
@@ -111,7 +113,7 @@ class Campaign:
         for each in jobs:
             at += self.dice.uniform(0.0, 1.0)
             events.append((at, each))
-            events.append((at + self.dice.uniform(0.0, 5.0), self.dice.choice(TARGETS)))
+            events.append((at + self.dice.uniform(0.0, 5.0), self.dice.choice(self.targets)))
         began = time.monotonic()
         for due, what in sorted(events, key=lambda event: event[0]):
             self._pause(began + due - time.monotonic())
@@ -121,15 +123,29 @@ class Campaign:
                 self._kill(what)
 
     def _kill(self, names: tuple[str, ...]) -> None:
-        daemons: dict[str, Daemon] = {"service": self.cluster.controller, "slurmctld": self.cluster.slurmctld}
-        for name in names:
-            daemons[name].kill()
-            self.kills[name] += 1
+        victims = [self.cluster.slurmctld if name == "slurmctld" else self._acting() for name in names]
+        for victim in victims:
+            victim.kill()
+        self.kills.update(names)
         self._pause(self.dice.uniform(0.0, 1.0))
-        for name in reversed(names):
-            daemons[name].start()
-        for name in names:
-            self.cluster.wait(daemons[name].ready, 30.0, f"{name} to be back")
+        if "service" in names and self._services():
+            self.cluster.wait(lambda: self._acts(self._acting()), 30.0, "the other service to take over")
+        for victim in reversed(victims):
+            victim.start()
+        self.cluster.wait(self.cluster.slurmctld.ready, 30.0, "slurmctld to be there")
+        self.cluster.wait(lambda: self._acts(self._acting()), 30.0, "a service to act")
+
+    def _acting(self) -> Daemon:
+        """The service that acts; while none does, one that is about to."""
+        running = self._services()
+        return next(filter(self._acts, running), running[0])
+
+    def _services(self) -> list[Daemon]:
+        return [each for each in (self.cluster.controller, self.cluster.standby) if each.running]
+
+    @staticmethod
+    def _acts(service: Daemon) -> bool:
+        return service.running and service.ready()
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
