@@ -40,7 +40,8 @@ ENDS = {
 Targets = tuple[tuple[str, ...], ...]
 TARGETS: Targets = (("service",), ("slurmctld",), ("service", "slurmctld"))
 
-ASK_S = 5.0
+ASK_S = 10.0
+"""A job that has been let go ends at once; one that slurmctld takes for running for so long is gone."""
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
 
@@ -114,7 +115,7 @@ class Campaign:
             at += self.dice.uniform(0.0, 1.0)
             events.append((at, each))
             events.append((at + self.dice.uniform(0.0, 5.0), self.dice.choice(self.targets)))
-        began = time.monotonic()
+        began = self.asked_at = time.monotonic()
         for due, what in sorted(events, key=lambda event: event[0]):
             self._pause(began + due - time.monotonic())
             if isinstance(what, Planted):
@@ -155,7 +156,7 @@ class Campaign:
         numbers = {each.job for each in jobs}
         now = [each for each in self.cluster.jobs if each["JobId"] in numbers]
         for each in now:
-            if each["JobState"] == "RUNNING" and self._failures(each["JobId"]) > int(each["Restarts"]):
+            if each["JobState"] == "RUNNING":
                 self._ask(each["NodeList"])
         if not {each["JobState"] for each in now} <= ENDED or open_attempts(self.cluster):
             return False

@@ -62,7 +62,6 @@ def test_the_whole_loop_runs_without_any_key(cluster):
 
 def test_an_ordinary_user_speaks_for_no_node(cluster):
     assert ask(cluster.node("node2"), "node2", credential(cluster, user="nobody")) == "refused"
-    assert "user 65534 tried to speak for 'node2'" in cluster.controller.tail(400)
 
 
 def test_a_credential_is_heard_once(cluster):
@@ -70,9 +69,7 @@ def test_a_credential_is_heard_once(cluster):
 
     assert ask(cluster.node("node2"), "node2", made) == "heard"
     assert ask(cluster.node("node2"), "node2", made) == "refused"
-    assert "Replayed credential" in cluster.controller.tail(400)
 
 
 def test_a_node_that_slurm_does_not_know_is_not_heard(cluster):
     assert ask(cluster.node("node2"), "node9", credential(cluster)) == "refused"
-    assert "and that node's address is not known" in cluster.controller.tail(400)
