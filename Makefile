@@ -11,7 +11,7 @@ VERSIONS ?= 3.10 3.11 3.12 3.13
 
 .DEFAULT_GOAL := help
 .PHONY: help install slurm kubernetes kubernetes-up kubernetes-down compiler tools demo demo-kubernetes image chart \
-	test test-releases test-release test-kubernetes unit pythons lint types contracts format docs wheel-test bench build clean
+	test test-releases test-release test-kills test-kubernetes unit pythons lint types contracts format docs wheel-test bench build clean
 
 help: ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ test-kubernetes: kubernetes ## the tests that need a Kubernetes cluster
 
 test-releases: slurm ## the tests on real clusters, against 22.05, 24.11 and 26.05 of Slurm; says how long it takes
 	@$(BIN)/python -m tests.e2e.slurm.releases
+
+test-kills: slurm ## kill -9 of service and slurmctld over 200 interruptions, half an hour: make test-kills COUNT=200 SEED=7
+	@WHEELTAPPER_REQUIRE_SLURM=1 WHEELTAPPER_KILLS=$(or $(COUNT),200) WHEELTAPPER_KILLS_SEED=$(SEED) \
+	    $(BIN)/pytest -s tests/e2e/slurm/test_kills.py
 
 test-release: slurm ## the same against one release: make test-release RELEASE=24.11
 	@$(BIN)/python -m tests.e2e.slurm.releases $(or $(RELEASE),$(error say which one: make test-release RELEASE=24.11))

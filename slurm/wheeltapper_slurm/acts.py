@@ -109,8 +109,10 @@ class Doer:
         clock: Callable[[], float] = time.time,
         *,
         memory: Memory,
+        note: Callable[[str], None] = lambda _attempt: None,
     ) -> None:
-        """*memory* is told what is about to be done to a job's ExcNodeList."""
+        """*memory* is told what is about to be done to a job's ExcNodeList, *note* for which attempt anything is."""
+        self._note = note
         self._client = client
         self._memory = memory
         self._ledger = ledger
@@ -131,6 +133,7 @@ class Doer:
             if act.kind != "annotate" and self._forbidden(attempt):
                 self._ledger.settle(act, Outcome.OBSERVED, "the mode was changed before it was done")
                 continue
+            self._note(attempt)
             try:
                 outcome = await self._one(act)
             except SchedulerDown as error:
@@ -180,9 +183,11 @@ class Doer:
         return NotYet("slurmdbd has not heard of the job's end yet")
 
     async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
-        if record.waiting or record.active:
+        # A slurmctld that was killed can take the attempt, or one before it, for running still.
+        not_later = 0 < int(record.start or 0) <= self._began(act)
+        if record.waiting or (record.active and not not_later):
             return f"the job is {record.state} again already"
-        if int(record.start or 0) != int(act.value) != 0:
+        if not not_later:
             return "a later attempt of the job has ended already"
         try:
             await self._client.requeue(act.target)
@@ -192,6 +197,11 @@ class Doer:
                 raise
             return "it was requeued already"
         return "requeued"
+
+    def _began(self, act: Act) -> int:
+        """Return the second in which the attempt of *act* began; where that is not known, the one in which it ended."""
+        ends = [int(each.attempt.end or 0) for each in self._ledger.of_attempt(act.attempt)]
+        return int(act.value) or max(ends, default=0)
 
     async def _avoid(self, act: Act, record: JobRecord) -> str | NotYet:
         """Keep a large job off nodes that have failed lately, the last first, as far as others are free for it."""

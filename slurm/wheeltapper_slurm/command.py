@@ -36,11 +36,11 @@ def controller(config: ConfigOption = None) -> None:
 
 
 async def _serve(settings: Config) -> None:
-    from wheeltapper_slurm import choosing
+    from wheeltapper_slurm import choosing, standby
     from wheeltapper_slurm.service import Service
 
     async def work() -> None:
-        async with choosing.opened(settings.slurm) as client:
+        async with standby.turn(settings.controller.spool_dir), choosing.opened(settings.slurm) as client:
             await Service(settings, client).run()
 
     working = asyncio.ensure_future(work())

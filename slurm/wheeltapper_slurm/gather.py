@@ -69,13 +69,20 @@ class Gathered:
         """True when a report is missing that could change the diagnosis; what our prolog kept off is explained."""
         return not self.kept_off and bool(self.missing() or self.logs_missing())
 
-    def nothing_new(self) -> bool:
+    def nothing_new(self, decided: float | None = None) -> bool:
         """True for an end that nothing ties to an attempt of its own.
 
-        slurmctld runs EpilogSlurmctld again after a restart. When the job has gone on by then, its start time is
-        lost, and without any node's report there is no sign that this is not the attempt that was decided before.
+        slurmctld runs EpilogSlurmctld again after a restart, and nodes their epilogs; the start that it shows then may
+        be the next attempt's. *decided* is when the attempt ended that was decided on last (Unix seconds): a report is
+        a sign of another one only if its prolog ran since, and an epilog that runs again has no prolog.
         """
-        return self.attempt.start is None and not self.reports and not self.kept_off
+        ended = self.attempt.ended
+        if self.kept_off or ended.start is not None or ended.sluid:
+            return False
+        prologs = [report.stay.prolog_at for report in self.reports]
+        if decided is not None and prologs:
+            return all(at is None or at <= decided for at in prologs)
+        return self.attempt.start is None and not prologs
 
 
 def key(ended: Ended, start: float | None) -> str:
@@ -158,6 +165,19 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
     return Ending.NODE_FAIL if set(silent) & set(ended.nodes) else Ending.REQUEUED
 
 
+def start_of(ended: Ended, record: JobRecord | None) -> float | None:
+    """Return when the attempt began that has *ended*; None when *record*, what slurmctld shows, is a later one's."""
+    if ended.start is not None or record is None or record.start is None:
+        return ended.start
+    elsewhere = record.batch_host is not None and ended.nodes and record.batch_host not in ended.nodes
+    return None if record.waiting or elsewhere or record.start > ended.at else record.start
+
+
+def forgotten(attempt: OpenAttempt, record: JobRecord) -> bool:
+    """True when slurmctld takes *attempt*, or one before it, for running: it was killed and has lost that end."""
+    return record.active and attempt.start is not None and 0 < int(record.start or 0) <= int(attempt.start)
+
+
 def by_the_books(past: Iterable[PastAttempt], ended_at: float) -> Ending | None:
     """Return how slurmdbd says that the attempt ended which was over at *ended_at*; None when it does not say.
 
@@ -199,6 +219,9 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         requeueable=record.requeueable if record else False,
         step=step(gathered),
         wants_requeue=wishes.wants_requeue(ended.comment),
-        scheduler_requeued=record is not None and not record.completing and record.state not in _STATES,
+        scheduler_requeued=record is not None
+        and not record.completing
+        and record.state not in _STATES
+        and not forgotten(source, record),
         gpus=sum({report.node: len(report.stay.gpus) for report in gathered.reports}.values()),
     )

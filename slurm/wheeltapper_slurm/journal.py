@@ -42,6 +42,9 @@ CREATE TABLE IF NOT EXISTS late (
 );
 CREATE INDEX IF NOT EXISTS component_leader ON component (leader);
 CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS deed (
+    kind TEXT NOT NULL, name TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL, PRIMARY KEY (kind, name)
+);
 CREATE TABLE IF NOT EXISTS kept_off (
     job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL, PRIMARY KEY (job, node, at)
 );
@@ -74,21 +77,32 @@ class Exclusion:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What slurmctld was told to do to *name*, from the first time to the last, in Unix seconds."""
+
+    kind: str
+    name: str
+    since: float
+    until: float
+
+
 class Journal:
-    """The journal in the SQLite file at *path*.
+    """The journal in the SQLite file at *path*; *shared* when two hosts may open it, one after the other.
 
     Raises:
         WheeltapperError: the file cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, shared: bool = False) -> None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
         except (sqlite3.Error, OSError) as error:
             raise WheeltapperError(f"the journal {path} cannot be opened: {error}") from error
         try:
-            self._db.execute("PRAGMA journal_mode = WAL")
+            # A write-ahead log needs memory that all who open the file share, and two hosts have none.
+            self._db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if shared else 'WAL'}")
             self._db.executescript(_SCHEMA)
         except sqlite3.Error as error:
             self._db.close()
@@ -232,6 +246,24 @@ class Journal:
     def forget_reboot(self, node: str) -> None:
         """The reboot of *node* was refused, or is over."""
         self._db.execute("DELETE FROM reboot WHERE node = ?", (node,))
+
+    def note_deed(self, kind: str, name: str, now: float) -> None:
+        """Write down that slurmctld is about to be told to do *kind* to *name*."""
+        self._db.execute(
+            "INSERT INTO deed VALUES (?, ?, ?, ?) ON CONFLICT (kind, name) DO UPDATE SET until = excluded.until",
+            (kind, name, now, now),
+        )
+
+    def deeds(self) -> list[Deed]:
+        """Return what slurmctld was told to do lately, and may not have saved."""
+        rows = self._db.execute("SELECT kind, name, since, until FROM deed ORDER BY since, kind, name")
+        return [Deed(*row) for row in rows]
+
+    def forget_deed(self, deed: Deed) -> None:
+        """Slurmctld has saved *deed*, or it was done once more; what was noted of it since is kept."""
+        values = (deed.kind, deed.name, deed.until)
+        self._db.execute("DELETE FROM deed WHERE kind = ? AND name = ? AND until = ?", values)
+        self._db.execute("UPDATE deed SET since = until WHERE kind = ? AND name = ?", values[:2])
 
     def await_late(self, attempt: OpenAttempt, had: int, now: float) -> None:
         """Keep an attempt, decided without all of its reports, and the *had* ones that came, for another day."""

@@ -11,7 +11,9 @@ from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.policy import release
 from wheeltapper.policy.release import Next, Step
 from wheeltapper_slurm import exclusions
+from wheeltapper_slurm.lasting import Kind
 from wheeltapper_slurm.parts import Parts
+from wheeltapper_slurm.quarantine import SLURMS_OWN
 from wheeltapper_slurm.records import NodeRecord
 
 log = logging.getLogger(__name__)
@@ -54,11 +56,16 @@ class Keeper:
         await exclusions.look(self._parts, history, list(nodes.values()), now)
 
     async def _look_at(self, out: Quarantine, node: NodeRecord, now: float) -> None:
+        if not node.drained and self._told_lately(Kind.DRAIN, out.node):
+            return  # slurmctld may have forgotten it, which is looked at before a person is said to have done it
         if not node.drained:
             self._say(out, "a person put it back to work")
             undone = replace(out, at=now, outcome=Outcome.UNDONE, note="a person put it back")
             self._parts.ledger.record_quarantine(undone)
             self._parts.journal.forget_reboot(out.node)
+            return
+        if node.reason in SLURMS_OWN:
+            await self._parts.gate.again(out.node)
             return
         if node.reason != out.reason:
             self._say(out, f"it is no longer ours, a person has changed its reason to {node.reason!r}")
@@ -85,6 +92,7 @@ class Keeper:
             self._parts.journal.forget_reboot(out.node)
             self._say(out, refusal or f"it is released: {following.why}")
         elif following.step is Step.REBOOT and self._parts.journal.ask_reboot(out.node, out.key):
+            self._parts.journal.note_deed(Kind.REBOOT.value, out.node, self._parts.clock())
             try:
                 await self._parts.client.reboot(out.node, out.reason)
             except SchedulerDown:
@@ -93,6 +101,9 @@ class Keeper:
             self._say(out, "it is rebooted through Slurm when it is empty")
         elif following.step is not Step.REBOOT:
             self._say(out, following.why)
+
+    def _told_lately(self, kind: Kind, name: str) -> bool:
+        return any((deed.kind, deed.name) == (kind.value, name) for deed in self._parts.journal.deeds())
 
     def _say(self, out: Quarantine, sentence: str) -> None:
         if self._said.get(out.node) != sentence:

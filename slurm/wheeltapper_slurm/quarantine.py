@@ -17,16 +17,24 @@ from wheeltapper.policy.reason import PREFIX, TO_DO, format_reason, parse_reason
 from wheeltapper.wire import Answer, Leave
 from wheeltapper_slurm import domains
 from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.lasting import Kind, Lasting
 from wheeltapper_slurm.records import NodeRecord
 
 log = logging.getLogger(__name__)
+
+SLURMS_OWN = frozenset({"Epilog error", "Prolog error"})
+"""What slurmctld itself writes when a hook of ours fails and nobody could tell it why (its ``drain_nodes`` calls)."""
 
 
 class Gate:
     """Answers nodes that ask for leave, one at a time, so that the budget cannot be passed by two at once."""
 
-    def __init__(self, client: SlurmClient, ledger: Ledger, policy: PolicySection) -> None:
+    def __init__(
+        self, client: SlurmClient, ledger: Ledger, policy: PolicySection, lasting: Lasting | None = None
+    ) -> None:
+        """*lasting* keeps in mind what was done, where slurmctld may be killed and forget it."""
         self._client = client
+        self._lasting = lasting
         self._ledger = ledger
         self._policy = policy
         self._turn = asyncio.Lock()
@@ -60,6 +68,8 @@ class Gate:
         history = self._ledger.quarantines(node=leave.node)
         if node.drained:
             return await self._out_already(leave, convicting, node, history, now)
+        if release.standing(history) and self._lasting and await self._lasting.forgot(Kind.DRAIN, leave.node):
+            return Answer(out=True, reason=f"drained again: {await self._drain_again(history)}")
         # The node is not drained now. What we once drained it for and somebody undid is settled: people are respected.
         fresh = [finding for finding in convicting if finding.key not in release.settled(history)]
         if not fresh:
@@ -69,7 +79,7 @@ class Gate:
         if blocked:
             self._record(leave, fresh[0], now, Outcome.FAILED, blocked)
             return Answer(reason=f"the budget forbids it: {blocked}")
-        await self._client.drain(leave.node, reason)
+        await self._drain(leave.node, reason)
         self._ledger.record_quarantine(_taken_out(leave, fresh, reason, now))
         return Answer(out=True, reason=f"drained: {reason}")
 
@@ -102,20 +112,26 @@ class Gate:
         """The node is out: of what we know of it by now, write down what its release must wait for."""
         answer = Answer(out=True, reason=f"it is out already: {node.reason}")
         last = next(iter(release.standing(history)), None)
+        if last is not None and node.reason in SLURMS_OWN:
+            return Answer(
+                out=True, reason=f"it is out already, and now with its reason: {await self._drain_again(history)}"
+            )
         if last is not None and last.reason == node.reason:
             if not release.stricter(release.strictest(findings), last.disposition):
                 return answer
             graver = [each for each in findings if release.stricter(each.disposition, last.disposition)]
             reason = self._reason(graver, leave.job, now, release.times_out(history, now, self._policy))
-            await self._client.drain(leave.node, reason)
+            await self._drain(leave.node, reason)
             self._ledger.record_quarantine(_taken_out(leave, graver, reason, now, first=False))
             return Answer(out=True, reason=f"it is out already, and now for more: {reason}")
         more = self._more(findings, 1 + release.times_out(history, now, self._policy))
         if findings[0].key not in {past.key for past in history} and _wrote(node.reason, findings[0], more):
             # It took itself out while we were away, or we died in the middle. From now on it is ours to look after.
             reason = node.reason if node.reason.endswith(more) else node.reason + more
+            if node.reason in SLURMS_OWN:
+                reason = format_reason(findings[0], leave.job, now, more)
             if reason != node.reason:
-                await self._client.drain(leave.node, reason)
+                await self._drain(leave.node, reason)
             self._ledger.record_quarantine(_taken_out(leave, findings, reason, now, note="it was out already"))
         return answer
 
@@ -138,9 +154,43 @@ class Gate:
             node = await self._client.node(out.node)
             if node is None or not node.drained or node.reason != out.reason:
                 return "a person has changed its state or its reason"
+            self._note(Kind.RESUME, out.node)
             await self._client.resume(out.node)
             self._ledger.record_quarantine(replace(out, at=now, outcome=Outcome.RELEASED, note="its checks pass again"))
         return None
+
+    async def again(self, name: str) -> None:
+        """Do once more what slurmctld has forgotten of how the node *name* was taken out, or put back.
+
+        Raises:
+            SchedulerError: slurmctld refused or did not answer; nothing was changed.
+        """
+        async with self._turn:
+            node = await self._client.node(name)
+            history = [past for past in self._ledger.quarantines(node=name) if past.outcome in release.HAPPENED]
+            if node is None or not history:
+                return
+            last = history[-1]
+            if last.outcome is Outcome.DONE and (not node.drained or node.reason in SLURMS_OWN):
+                await self._drain_again(history)
+            elif last.outcome is Outcome.RELEASED and node.drained and node.reason == last.reason:
+                log.warning("slurmctld was started again and has forgotten that %s was put back; it is again", name)
+                self._note(Kind.RESUME, name)
+                await self._client.resume(name)
+
+    async def _drain_again(self, history: Sequence[Quarantine]) -> str:
+        last = release.standing(history)[0]
+        log.warning("slurmctld has lost why %s is out, or that it is; it is drained again: %s", last.node, last.reason)
+        await self._drain(last.node, last.reason)
+        return last.reason
+
+    async def _drain(self, node: str, reason: str) -> None:
+        self._note(Kind.DRAIN, node)
+        await self._client.drain(node, reason)
+
+    def _note(self, kind: Kind, node: str) -> None:
+        if self._lasting is not None:
+            self._lasting.note(kind, node)
 
     def _record(self, leave: Leave, finding: Finding, now: float, outcome: Outcome, note: str) -> None:
         # A health check asks every few minutes; what did not happen is told once per finding.
@@ -174,6 +224,8 @@ def _taken_out(
 
 def _wrote(reason: str, finding: Finding, more: str) -> bool:
     """True when *reason* is what a node's own agent, or we, write on *finding*, and no person has added to it."""
+    if reason in SLURMS_OWN:
+        return True
     said = parse_reason(reason)
     to_do = TO_DO[finding.disposition]
     return (

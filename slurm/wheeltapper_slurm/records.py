@@ -105,12 +105,16 @@ class PastAttempt:
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node as slurmctld has it now. ``states`` holds the base state and its flags in capitals."""
+    """A node as slurmctld has it now. ``states`` holds the base state and its flags in capitals.
+
+    ``hosts`` are the names or addresses by which slurmctld reaches it.
+    """
 
     name: str
     states: frozenset[str]
     reason: str
     partitions: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
 
     @property
     def out(self) -> bool:
@@ -254,6 +258,7 @@ def node(line: str) -> NodeRecord:
         states=states(pairs["State"]),
         reason=own_reason(pairs.get("Reason", "")),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
+        hosts=tuple(filter(None, dict.fromkeys(_text(pairs.get(key, "")) for key in ("NodeAddr", "NodeHostName")))),
     )
 
 

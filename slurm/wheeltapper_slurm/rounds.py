@@ -18,7 +18,9 @@ from wheeltapper_slurm.acts import Doer
 from wheeltapper_slurm.gather import Gathered
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.keeper import Keeper
+from wheeltapper_slurm.lasting import Kind, Lasting
 from wheeltapper_slurm.parts import Parts
+from wheeltapper_slurm.recall import Recall
 from wheeltapper_slurm.spool import Ended
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,9 @@ ROUND_S = 0.1
 GRACE_S = 2.0
 """After this long without a report, slurmctld is asked whether the node is down: asking at once would be one RPC
 per node and job."""
+
+UNFINISHED_S = 3600.0
+"""EpilogSlurmctld writes its file in milliseconds."""
 
 SETTLE_S = 60.0
 """How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before it is judged as unknown."""
@@ -46,10 +51,20 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._doer = Doer(parts.client, parts.ledger, parts.config.policy.mode, parts.clock, memory=parts.journal)
+        lasting = Lasting(parts.client, parts.journal, parts.clock)
+        self._recall = Recall(parts, lasting)
+        self._doer = Doer(
+            parts.client,
+            parts.ledger,
+            parts.config.policy.mode,
+            parts.clock,
+            memory=parts.journal,
+            note=lambda attempt: lasting.note(Kind.ACTS, attempt),
+        )
         self._keeper = Keeper(parts)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spool.sweep(self._ended_dir, parts.clock() - UNFINISHED_S)
         self._looked: dict[str, tuple[float, frozenset[str]]] = {}
         # Our own absence is not the nodes' silence: after a start they have as long as ever.
         self._first_deadline = parts.clock() + parts.config.controller.gather_deadline_s
@@ -78,6 +93,7 @@ class Rounds:
             await self._turn(attempt.key, self._consider(attempt))
         for attempt, had in self._parts.journal.late():
             await self._turn(f"late report on {attempt.key}", self._look_again(attempt, had))
+        await self._turn("what slurmctld may have forgotten", self._recall.look())
         for key in sorted({act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}):
             await self._turn(f"acts of {key}", self._doer.do(key))
         await self._turn("nodes that are out", self._look_after())
@@ -132,9 +148,7 @@ class Rounds:
         except SchedulerError as error:
             log.warning("job %s: %s", ended.target, error)
             record = None
-        start = ended.start
-        if start is None and record is not None and record.start is not None and record.start <= ended.at + 1.0:
-            start = record.start
+        start = gather.start_of(ended, record)
         key = gather.key(ended, start)
         if self._parts.ledger.known(key):
             log.info("job %s: attempt %s was decided before", ended.target, key)
@@ -160,19 +174,24 @@ class Rounds:
         silent = await self._silent(attempt, gathered.missing(), now)
         if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
+        if gathered.nothing_new(self._decided(attempt)):
+            log.info("job %s: attempt %s needs nothing (its end was told before)", attempt.ended.target, attempt.key)
+            self._close(attempt, gathered, now)
+            return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
         how = gather.ending(gathered, record, silent)
         if how is Ending.REQUEUED:
             how = gather.by_the_books(await self._parts.client.past(job), attempt.ended.at)
             if how is None and now >= attempt.ended.at + BOOKS_S:
-                how = Ending.REQUEUED
+                # Of an end that slurmctld has forgotten the exit code 0 is all that is left: no cause to run it again.
+                lost = record is not None and gather.forgotten(attempt, record)
+                how = Ending.COMPLETED if lost else Ending.REQUEUED
         if how is None:
             if now < deadline + SETTLE_S:
                 return False
             how = Ending.UNKNOWN
-        if how is Ending.COMPLETED or gathered.nothing_new():
-            if how is Ending.COMPLETED:
-                self._parts.ledger.record_run(gather.attempt(gathered, how, record, silent))
+        if how is Ending.COMPLETED:
+            self._parts.ledger.record_run(gather.attempt(gathered, how, record, silent))
             log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)
         else:
             case = gather.attempt(gathered, how, record, silent)
@@ -181,12 +200,22 @@ class Rounds:
             log.info("job %s: %s", attempt.ended.target, sentence)
             await self._quarantine(attempt.key)
             await self._doer.do(attempt.key)
-        if self._parts.ledger.known(attempt.key) and gathered.may_grow():
-            journal.await_late(attempt, gathered.size, now)
-        else:
-            journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
-        self._looked.pop(attempt.key, None)
+        self._close(attempt, gathered, now)
         return True
+
+    def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
+        """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""
+        if self._parts.ledger.known(attempt.key) and gathered.may_grow():
+            self._parts.journal.await_late(attempt, gathered.size, now)
+        else:
+            self._parts.journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
+        self._looked.pop(attempt.key, None)
+
+    def _decided(self, attempt: OpenAttempt) -> float | None:
+        """Return when the attempt of the same job ended that was decided on last, not counting this one."""
+        told = self._parts.ledger.interruptions(job=attempt.ended.target)
+        ends = [each.attempt.end for each in told if each.attempt.key != attempt.key]
+        return max((end for end in ends if end is not None), default=None)
 
     async def _look_again(self, attempt: OpenAttempt, had: int) -> bool:
         """A report has come after the decision: look at the attempt once more, and never again.

@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from wheeltapper import metrics, wire
+from wheeltapper import metrics, munge, wire
 from wheeltapper.config import Config
 from wheeltapper.errors import LedgerError, SchedulerError, WireError
 from wheeltapper.ledger import learned
@@ -21,9 +21,11 @@ from wheeltapper_slurm import checkup, domains
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.checkup import Weight
 from wheeltapper_slurm.client import SlurmClient
+from wheeltapper_slurm.credentials import Credentials
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.lasting import Lasting
 from wheeltapper_slurm.limits import LARGE_AT_ONCE, Doors, Rates
 from wheeltapper_slurm.metrics import families
 from wheeltapper_slurm.parts import Parts
@@ -57,23 +59,35 @@ class Service:
         self._config = config
         self._client = client
         self._clock = clock
-        self._master = wire.read_key(config.controller.key_file)
+        section = config.controller
+        self._master = wire.read_key(section.key_file) if section.takes_keys else None
+        self._credentials = None if self._master else Credentials(client, section.munge_socket)
+        if self._master is None and not munge.is_here(section.munge_socket):
+            raise WireError(
+                f"there is no key file {section.key_file}, and no munged either: nodes could not prove who they are"
+            )
         self._ledger = Ledger.of(config)
-        self._journal = Journal(config.controller.spool_dir / "journal.db")
+        self._journal = Journal(section.spool_dir / "journal.db", shared=section.is_shared)
         self._doors, self._rates = Doors(), Rates()
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
-        gate = Gate(client, self._ledger, config.policy)
+        gate = Gate(client, self._ledger, config.policy, Lasting(client, self._journal, clock))
         healths = Healths(config.agent.health_interval_s)
         self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(self._parts)
-        self._gate = wire.Gate(asyncio.Semaphore(LARGE_AT_ONCE), self._admit)
+        self._gate = wire.Gate(
+            asyncio.Semaphore(LARGE_AT_ONCE), self._admit, self._credentials.open if self._credentials else None
+        )
         self._rounds = Rounds(self._parts)
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        host, _, port = self._config.controller.address.rpartition(":")
+        section = self._config.controller
+        address = section.listen or section.address
+        host, _, port = address.rpartition(":")
         server = await asyncio.start_server(self._connected, host, int(port), backlog=BACKLOG)
-        log.info("mode %s, listening on %s", self._config.policy.mode.value, self._config.controller.address)
+        proof = "key files" if self._master else "MUNGE"
+        mode = self._config.policy.mode.value
+        log.info("mode %s, listening on %s, nodes prove themselves by %s", mode, address, proof)
         beside = [asyncio.create_task(each()) for each in (self._forget_for_ever, self._learn_for_ever)]
         shown = await self._show_metrics()
         try:
@@ -86,6 +100,8 @@ class Service:
                 shown.close()
             # Not waited for: a peer that is slow must not keep us from stopping.
             server.close()
+            if self._credentials is not None:
+                self._credentials.close()
             self._journal.close()
             self._ledger.close()
 

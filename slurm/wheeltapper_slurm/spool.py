@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,6 +92,14 @@ def waiting(folder: Path) -> list[Path]:
     except FileNotFoundError:
         return []
     return [entry for _, entry in sorted(files)]
+
+
+def sweep(folder: Path, before: float) -> None:
+    """Remove what was begun before *before* (Unix seconds) and never finished: its writer was killed."""
+    for entry in folder.glob(".[0-9]*"):
+        with contextlib.suppress(FileNotFoundError):
+            if entry.stat().st_mtime < before:
+                entry.unlink()
 
 
 def _number(text: str | None) -> int | None:

@@ -8,7 +8,7 @@ import re
 import stat
 from pathlib import Path
 
-from wheeltapper import wire
+from wheeltapper import munge, wire
 from wheeltapper.config import ControllerSection
 from wheeltapper.errors import WireError
 from wheeltapper_slurm.checkup import Surroundings
@@ -22,7 +22,7 @@ async def look(controller: ControllerSection, slurm_user: str) -> Surroundings:
     found = re.search(r"\((\d+)\)", slurm_user)
     uid = int(found.group(1)) if found else None
     return Surroundings(
-        key=_key(controller.key_file),
+        key=_key(controller.key_file) if controller.takes_keys else _munge(controller),
         spool=_spool(controller.spool_dir / "ended", uid),
         service=await _service(controller.address),
     )
@@ -37,6 +37,17 @@ def _key(path: Path) -> str:
     if mode & 0o077:
         return f"{path} can be read by others than its owner (mode {mode:04o}); whoever has it can speak for every node"
     return ""
+
+
+def _munge(controller: ControllerSection) -> str:
+    place = controller.munge_socket or munge.DEFAULT_SOCKET
+    if munge.is_here(controller.munge_socket):
+        return ""
+    without = "" if controller.auth == "munge" else f"there is no key file {controller.key_file}, and "
+    return (
+        f"{without}MUNGE cannot be used ({munge.LIBRARY} is missing, or munged does not listen at {place});"
+        " start munged, or make keys: `openssl rand -hex 32`"
+    )
 
 
 def _spool(folder: Path, uid: int | None) -> str:

@@ -3,11 +3,13 @@ r"""What a node and the controller service say to each other, and how each prove
 A connection carries one question and one answer::
 
     service: WT1 <nonce>\n
-    node:    <node> <length> <mac>\n<body>
+    node:    <node> <length> <mac>[ <credential>]\n<body>
     service: <length> <mac>\n<body>
 
 Bodies are JSON. A node's key is derived from the master key and the node's name, so a node can speak for itself
 and for nobody else; the nonce is the service's and used once, so nothing can be replayed and no clock is needed.
+Where there are no key files, the key is made for this one question and travels in a MUNGE credential, which says who
+made it and which the service's user alone can open.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -29,6 +31,9 @@ from wheeltapper import codec
 from wheeltapper.errors import WireError
 from wheeltapper.evidence import Finding, Source
 from wheeltapper.verdict import State
+
+SESSION_KEY = 32
+"""Bytes of a key that is made for one question."""
 
 MAX_BODY = 4 << 20
 """Bytes of one message: a report of some thousand findings."""
@@ -145,15 +150,21 @@ def _admit_all(_node: str, _size: int) -> None:
     """Let every message in."""
 
 
+OpenCredential = Callable[[str, str, Any], Awaitable[bytes]]
+"""Returns the key in a credential of a node, by name, who comes from an address; raises ``WireError`` otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """What a service takes: *large* bodies at once, and after a node is proved what *admit* does not refuse.
 
-    ``admit`` is given the node and the bytes of its message, and raises WireError.
+    ``admit`` is given the node and the bytes of its message, and raises WireError. ``opened`` opens MUNGE credentials;
+    None takes none.
     """
 
     large: AbstractAsyncContextManager[object] = field(default_factory=contextlib.nullcontext)
     admit: Callable[[str, int], None] = _admit_all
+    opened: OpenCredential | None = None
 
 
 Message = Report | LogReport | Leave | Health
@@ -186,22 +197,26 @@ def _mac(key: bytes, direction: str, nonce: str, body: bytes) -> str:
     return hmac.new(key, f"{direction} {nonce} ".encode() + body, hashlib.sha256).hexdigest()
 
 
-async def ask(address: str, node: str, key: bytes, message: Message, timeout: float) -> Answer:
+async def ask(address: str, node: str, key: bytes, message: Message, timeout: float, credential: str = "") -> Answer:
     """Send *message* to the service at *address* (``host:port``) and return its answer within *timeout* seconds.
+
+    *credential* is the MUNGE credential that holds *key*, when that is no key of a key file.
 
     Raises:
         WireError: the answer is not the service's, or the service refused.
         OSError, TimeoutError: the service cannot be reached or did not answer in time.
     """
     try:
-        return await asyncio.wait_for(_ask(address, node, key, message), timeout)
+        return await asyncio.wait_for(_ask(address, node, key, message, credential), timeout)
     except asyncio.TimeoutError as error:
-        raise TimeoutError(f"the controller service at {address} did not answer within {timeout:g} s") from error
+        raise TimeoutError(
+            f"the controller service at {address} did not answer within {round(timeout, 1):g} s"
+        ) from error
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
         raise WireError(f"the controller service at {address} broke off or does not speak {PROTOCOL}") from error
 
 
-async def _ask(address: str, node: str, key: bytes, message: Message) -> Answer:
+async def _ask(address: str, node: str, key: bytes, message: Message, credential: str) -> Answer:
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
@@ -211,7 +226,8 @@ async def _ask(address: str, node: str, key: bytes, message: Message) -> Answer:
         body = codec.dumps(message).encode()
         if len(body) > MAX_BODY:
             raise WireError(f"a message of {len(body)} bytes is too long; the limit is {MAX_BODY}")
-        writer.write(f"{node} {len(body)} {_mac(key, 'ask', nonce, body)}\n".encode() + body)
+        words = (node, str(len(body)), _mac(key, "ask", nonce, body), credential)
+        writer.write(" ".join(words).rstrip().encode() + b"\n" + body)
         await writer.drain()
         length, mac = (await reader.readuntil(b"\n")).decode().split()
         answer = await reader.readexactly(min(int(length), MAX_BODY))
@@ -225,19 +241,22 @@ async def _ask(address: str, node: str, key: bytes, message: Message) -> Answer:
 async def serve(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    master: bytes,
+    master: bytes | None,
     handle: Callable[[Message], Awaitable[Answer]],
     read_timeout: float,
     gate: Gate | None = None,
 ) -> None:
     """Answer one connection: prove the node, read its message within *read_timeout* seconds, call *handle*.
 
+    Nodes prove themselves by keys derived from *master*, None where they do so by the credentials that *gate* opens.
+
     Raises:
         WireError: the peer is not who it says, speaks for another node, or sends something else or, by *gate*, too
             much. Nothing was handled.
     """
     try:
-        message, key, nonce = await asyncio.wait_for(_receive(reader, writer, master, gate or Gate()), read_timeout)
+        receiving = _receive(reader, writer, master, gate or Gate())
+        message, key, nonce = await asyncio.wait_for(receiving, read_timeout)
         body = codec.dumps(await handle(message)).encode()
         writer.write(f"{len(body)} {_mac(key, 'answer', nonce, body)}\n".encode() + body)
         await writer.drain()
@@ -250,20 +269,29 @@ async def serve(
 
 
 async def _receive(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, master: bytes, gate: Gate
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    master: bytes | None,
+    gate: Gate,
 ) -> tuple[Message, bytes, str]:
     nonce = secrets.token_hex(16)
     writer.write(f"{PROTOCOL} {nonce}\n".encode())
     await writer.drain()
     words = (await reader.readuntil(b"\n")).decode("utf-8", "replace").split()
-    if len(words) != 3 or not (words[1].isascii() and words[1].isdigit() and len(words[1]) <= 9):
+    if len(words) not in {3, 4} or not (words[1].isascii() and words[1].isdigit() and len(words[1]) <= 9):
         raise WireError("a peer does not speak the protocol")
-    node, length, mac = words
+    node, length, mac = words[:3]
     if int(length) > MAX_BODY:
         raise WireError(f"{node[:80]!r} announced {length} bytes; the limit is {MAX_BODY}", kind="size")
     async with gate.large if int(length) > LARGE_BODY else contextlib.nullcontext():
         body = await reader.readexactly(int(length))
-    key = node_key(master, node)
+    if len(words) == 4 and gate.opened is not None:
+        key = await gate.opened(node, words[3], writer.get_extra_info("peername"))
+    elif len(words) == 3 and master is not None:
+        key = node_key(master, node)
+    else:
+        brought = "a MUNGE credential" if len(words) == 4 else "a key of a key file"
+        raise WireError(f"{node[:80]!r} came with {brought}, and this service takes no such proof", kind="proof")
     if not hmac.compare_digest(mac, _mac(key, "ask", nonce, body)):
         raise WireError(f"a peer that calls itself {node[:80]!r} did not prove it", kind="proof")
     gate.admit(node, int(length))

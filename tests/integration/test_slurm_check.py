@@ -25,7 +25,12 @@ def around(tmp_path):
 
     def look(change=lambda folder: None, address=None, user=None):
         change(tmp_path)
-        section = ControllerSection(address=address or service.address, key_file=key, spool_dir=tmp_path / "spool")
+        section = ControllerSection(
+            address=address or service.address,
+            key_file=key,
+            spool_dir=tmp_path / "spool",
+            munge_socket=tmp_path / "munge",
+        )
         return asyncio.run(surroundings.look(section, user or f"me({os.getuid()})"))
 
     yield look

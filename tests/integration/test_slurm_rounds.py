@@ -27,6 +27,7 @@ from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.healths import Healths
 from wheeltapper_slurm.inbox import Inbox
 from wheeltapper_slurm.journal import Journal
+from wheeltapper_slurm.lasting import Lasting
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
 from wheeltapper_slurm.rounds import Rounds
@@ -46,7 +47,8 @@ class Desk:
         self.spool = folder / "spool" / "ended"
         self.ledger = Ledger(settings.ledger.path)
         self.journal = Journal(settings.controller.spool_dir / "journal.db")
-        gate = Gate(slurm, self.ledger, settings.policy)
+        lasting = Lasting(slurm, self.journal, lambda: self.now)
+        gate = Gate(slurm, self.ledger, settings.policy, lasting)
         self.healths = Healths(120.0)
         self.parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), self.healths, lambda: self.now)
         self.rounds, self.inbox = Rounds(self.parts), Inbox(self.parts)

@@ -75,7 +75,8 @@ class SQLite:
         "clustered": "WITHOUT ROWID",
     }
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False, shared: bool = False) -> None:
+        """*shared* says that programs on several hosts open the file."""
         self.name = str(path)
         try:
             if read_only:
@@ -89,7 +90,8 @@ class SQLite:
             self._db.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
             self.version()
             if not read_only:
-                self._db.execute("PRAGMA journal_mode = WAL")
+                # A write-ahead log needs memory that all who open the file share, and two hosts have none.
+                self._db.execute(f"PRAGMA journal_mode = {'TRUNCATE' if shared else 'WAL'}")
         except (sqlite3.Error, LedgerError) as error:
             self._db.close()
             raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error

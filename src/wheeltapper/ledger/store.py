@@ -53,7 +53,11 @@ class Ledger:
     def of(cls, config: Config, *, read_only: bool = False) -> Ledger:
         """Open the ledger that *config* names."""
         section = config.ledger
-        database = PostgreSQL(section.dsn, read_only=read_only) if section.dsn else None
+        database: Database
+        if section.dsn:
+            database = PostgreSQL(section.dsn, read_only=read_only)
+        else:
+            database = SQLite(section.path, read_only=read_only, shared=config.controller.is_shared)
         return cls(section.path, read_only=read_only, cluster=config.cluster, database=database, settings=section)
 
     def close(self) -> None:
@@ -105,6 +109,21 @@ class Ledger:
                 {"outcome": outcome.value, "note": note, "id": act.id},
             )
         return replace(act, outcome=outcome, note=note)
+
+    def plan_again(self, attempt: str) -> int:
+        """Plan what was done for *attempt* once more, since it may have been forgotten, and return how many acts.
+
+        What slurmdbd was told is kept by slurmdbd.
+        """
+        with self.database.transaction():
+            values = {"cluster": self.cluster, "attempt": attempt}
+            where = (
+                "cluster = :cluster AND attempt = :attempt AND outcome = 'done'"
+                " AND substr(note, 1, 11) <> 'in slurmdbd'"
+            )
+            found = self.database.rows(f"SELECT count(*) FROM act WHERE {where}", values)
+            self.database.run(f"UPDATE act SET outcome = 'planned' WHERE {where}", values)
+        return int(found[0][0])
 
     def history(self, job: str, *, faults_since: float = 0.0, but: str = "") -> History:
         """Return how often *job* was requeued by us, who paid, and its roots; what was only observed does not count.

@@ -26,7 +26,8 @@ STRICTNESS: Final = (
 PASSING: Final = frozenset({State.OK, State.WARN})
 """The verdicts with which a prolog lets jobs in."""
 
-_OUT = frozenset({Outcome.DONE, Outcome.RELEASED, Outcome.UNDONE})
+HAPPENED: Final = frozenset({Outcome.DONE, Outcome.RELEASED, Outcome.UNDONE})
+"""What became of a node in fact; the other outcomes only tell what would have."""
 
 
 class Step(str, Enum):
@@ -58,7 +59,7 @@ def stricter(one: Disposition, other: Disposition) -> bool:
 
 def standing(history: Iterable[Quarantine]) -> list[Quarantine]:
     """Return what the nodes in *history* are out for: the newest of each that nobody has put back since."""
-    last = {each.node: each for each in history if each.outcome in _OUT}
+    last = {each.node: each for each in history if each.outcome in HAPPENED}
     return [each for _, each in sorted(last.items()) if each.outcome is Outcome.DONE]
 
 

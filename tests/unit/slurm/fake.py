@@ -29,9 +29,9 @@ def job(**changes) -> JobRecord:
     return JobRecord(**{**values, **changes})
 
 
-def node(name="n2", states=("IDLE",), reason="", partitions=("main",)) -> NodeRecord:
+def node(name="n2", states=("IDLE",), reason="", partitions=("main",), hosts=()) -> NodeRecord:
     """A node, idle unless said otherwise."""
-    return NodeRecord(name, frozenset(states), reason, tuple(partitions))
+    return NodeRecord(name, frozenset(states), reason, tuple(partitions), tuple(hosts))
 
 
 class FakeSlurm:
@@ -48,6 +48,7 @@ class FakeSlurm:
         self._nodes = {each.name: each for each in nodes}
         self.jobs = {each.id: each for each in jobs}
         self.down = down
+        self.started = ""
         self.no_reboot_program = False
         self.switches = {}
         self.books = []
@@ -134,4 +135,4 @@ class FakeSlurm:
 
     async def configuration(self):
         self._answer()
-        return {}
+        return {"BOOT_TIME": self.started} if self.started else {}

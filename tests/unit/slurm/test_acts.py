@@ -150,7 +150,7 @@ def test_a_mode_that_was_turned_down_holds_for_what_was_planned_before(ledger):
 
 
 def test_a_job_that_was_requeued_before_a_restart_is_not_requeued_again(ledger):
-    slurm = FakeSlurm(jobs=(job(state="RUNNING"),))
+    slurm = FakeSlurm(jobs=(job(state="RUNNING", start=1200.0),))
 
     assert do(ledger, slurm, Act("requeue", "12", "900"), Act("exclude", "12", "n2"), Act("start", "12", "now+1"))
     assert slurm.asked == []
@@ -334,7 +334,15 @@ def test_only_what_our_own_prolog_kept_off_is_released(ending):
 
 @pytest.mark.parametrize("state", ["RUNNING", "CONFIGURING", "SUSPENDED", "STOPPED", "PENDING", "EXPEDITING"])
 def test_a_job_that_goes_on_is_not_requeued(ledger, state):
-    slurm = FakeSlurm(jobs=(job(state=state),))
+    slurm = FakeSlurm(jobs=(job(state=state, start=1200.0),))
 
     assert do(ledger, slurm, Act("requeue", "12", "900"))
     assert slurm.asked == []
+
+
+def test_a_job_that_slurmctld_takes_for_running_though_it_told_us_of_its_end_is_requeued(ledger):
+    """It was killed before it had saved that end, and would find out within half an hour."""
+    slurm = FakeSlurm(jobs=(job(state="RUNNING", start=900.0),))
+
+    assert do(ledger, slurm, Act("requeue", "12", "900"))
+    assert slurm.asked == [("requeue", "12")]

@@ -190,3 +190,56 @@ def test_what_our_prolog_kept_off_needs_no_late_report():
     assert gathered(reports=[report("n1"), report("n2")]).may_grow(), "the logs are missing"
     assert not gathered(reports=[report("n1"), report("n2")], logs=[logged()]).may_grow()
     assert not gathered(kept_off=[(905.0, leave)]).may_grow()
+
+
+@pytest.mark.parametrize(
+    ("record", "start"),
+    [
+        pytest.param(job(state="FAILED", start=900.0), 900.0, id="this attempt"),
+        pytest.param(job(state="PENDING", start=1099.0, batch_host=None), None, id="it waits for its next attempt"),
+        pytest.param(job(state="RUNNING", start=1100.0, batch_host="n9"), None, id="the next attempt runs elsewhere"),
+        pytest.param(job(state="RUNNING", start=1101.0), None, id="the next attempt began after this end"),
+        pytest.param(None, None, id="slurmctld has forgotten the job"),
+    ],
+)
+def test_the_start_that_slurmctld_shows_is_taken_only_when_it_can_be_this_attempts(record, start):
+    assert gather.start_of(open_attempt().ended, record) == start
+
+
+def test_the_start_in_the_ends_own_words_needs_no_record():
+    """From 24.11 on EpilogSlurmctld is told."""
+    assert gather.start_of(open_attempt(SLURM_JOB_START_TIME="700").ended, job(state="PENDING")) == 700.0
+
+
+@pytest.mark.parametrize(
+    ("start", "prolog_at", "told_before"),
+    [
+        pytest.param(1099.0, None, True, id="epilogs that ran again"),
+        pytest.param(1099.0, 901.0, True, id="accounts of the attempt that was decided on"),
+        pytest.param(1099.0, 1090.0, False, id="a prolog has run since"),
+        pytest.param(None, None, True, id="no start, and epilogs that ran again"),
+    ],
+)
+def test_an_end_is_of_a_new_attempt_when_a_prolog_ran_since_the_last_decision(start, prolog_at, told_before):
+    case = gathered(open_attempt(start=start), reports=[report(prolog_at=prolog_at)])
+
+    assert case.nothing_new(decided=1050.0) is told_before
+
+
+def test_a_job_of_which_nothing_was_decided_yet_has_no_end_that_was_told_before():
+    assert not gathered(reports=[report(prolog_at=None)]).nothing_new(None)
+
+
+def test_only_the_attempts_own_nodes_can_have_kept_it_off():
+    """An end that is told again may meet the leave that the next attempt's node asked for."""
+    leaves = [(1099.0, Leave(name, BOOT, "prolog", (xid79(),), "14")) for name in ("n1", "n9")]
+
+    assert [leave.node for leave in gathered(kept_off=leaves).kept_off] == ["n1"]
+
+
+def test_an_end_that_slurmctld_has_forgotten_is_none_of_slurms_own_requeues():
+    record = job(state="RUNNING", start=900.0)
+
+    assert gather.forgotten(open_attempt(), record)
+    assert not gather.attempt(gathered(), Ending.FAILED, record, ()).scheduler_requeued
+    assert not gather.forgotten(open_attempt(), job(state="RUNNING", start=1200.0))

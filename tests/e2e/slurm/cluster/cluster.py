@@ -33,6 +33,7 @@ START_S = 30.0
 """Seconds until a daemon must be ready; a start takes one or two on a machine that is not overloaded."""
 
 CONFIG_PATH = "/etc/wheeltapper/wheeltapper.toml"
+STANDBY_PATH = "/etc/wheeltapper/standby.toml"
 
 _log = logging.getLogger(__name__)
 _clusters = itertools.count()
@@ -49,7 +50,8 @@ def _own_port() -> int:
 class Cluster(Commands):
     """A private Slurm cluster in *folder*, which must be new or empty; use it as a context manager.
 
-    ``agents`` and ``controller`` say whether Wheeltapper's own programs run. ``config`` changes Wheeltapper's TOML on
+    ``agents`` and ``controller`` say whether Wheeltapper's own programs run, ``standby`` whether nodes know of a second
+    service, which the test starts itself. ``config`` changes Wheeltapper's TOML on
     every machine (``{"policy": {"mode": "full"}}``), ``accounting`` brings slurmdbd with a database, ``conf`` lines of
     slurm.conf (None takes a line out), ``binds`` mounts files over others on every node, and ``release`` chooses the
     Slurm; None is what the environment names. For jobs of ordinary users every folder above *folder* must be open to
@@ -67,6 +69,7 @@ class Cluster(Commands):
         healthcheck_interval: int = 5,
         agents: bool = True,
         controller: bool = True,
+        standby: bool = False,
         accounting: bool = False,
         config: Mapping[str, Any] | None = None,
         conf: Mapping[str, str | None] | None = None,
@@ -83,7 +86,7 @@ class Cluster(Commands):
         self.controller_files = ControllerFiles(self.folder / "controller")
         self._gpus, self._cpus = gpus, cpus
         self._hooks = (Hooks() if hooks is None else hooks).lines(healthcheck_interval)
-        self._agents, self._controller = agents, controller
+        self._agents, self._controller, self._standby = agents, controller, standby
         self._accounting = Accounting(self.layout) if accounting else None
         self._config = dict(config or {})
         self._conf = dict(conf or {})
@@ -134,6 +137,12 @@ class Cluster(Commands):
             self.controller_place,
             lambda daemon: listens(daemon, layout.service_port),
         )
+        self.standby = self._daemon(
+            "standby",
+            (*WHEELTAPPER, "slurm", "controller", "--config", STANDBY_PATH),
+            self.controller_place,
+            lambda daemon: listens(daemon, layout.standby_port),
+        )
 
     def _make_node(self, name: str, port: int) -> Node:
         files = NodeFiles(self.folder / name)
@@ -167,7 +176,7 @@ class Cluster(Commands):
     @property
     def daemons(self) -> Iterator[Daemon]:
         """All of them, running or not."""
-        yield from (self.munged, self.mariadbd, self.slurmdbd, self.slurmctld, self.controller)
+        yield from (self.munged, self.mariadbd, self.slurmdbd, self.slurmctld, self.controller, self.standby)
         for node in self.nodes.values():
             yield from (node.slurmd, node.agent)
 
@@ -232,7 +241,10 @@ class Cluster(Commands):
         master = secrets.token_hex(32).encode()
         self.controller_files.create()
         write_secret(self.controller_files.etc / "key", master)
-        self._write_config(self.controller_files.etc, {"ledger": {"path": str(self.controller_files.ledger)}})
+        ledger = {"path": str(self.controller_files.ledger)}
+        self._write_config(self.controller_files.etc, {"ledger": ledger})
+        listen = {"listen": f"127.0.0.1:{self.layout.standby_port}"}
+        self._write_config(self.controller_files.etc, {"ledger": ledger, "controller": listen}, Path(STANDBY_PATH).name)
         for node in self.nodes.values():
             node.files.create(self._gpus)
             write_secret(node.files.etc / "key", node_key(master, node.name))
@@ -246,15 +258,21 @@ class Cluster(Commands):
         text = settings.slurm_conf(self.layout, self._gpus, self._cpus, self._hooks, {**books, **self._conf})
         settings.write_slurm(self.layout, text, self._gpus)
 
-    def _write_config(self, folder: Path, own: Mapping[str, Any]) -> None:
+    def _write_config(self, folder: Path, own: Mapping[str, Any], name: str = Path(CONFIG_PATH).name) -> None:
         common = {
             "cluster": "lab",
-            "controller": {"address": f"127.0.0.1:{self.layout.service_port}"},
+            "controller": {
+                "address": f"127.0.0.1:{self.layout.service_port}",
+                **({"standby_address": f"127.0.0.1:{self.layout.standby_port}"} if self._standby else {}),
+                "user": "root",
+                "munge_socket": self.layout.munge_socket,
+                **own.get("controller", {}),
+            },
             "slurm": {"conf": str(self.layout.slurm_conf)},
             # The rest looks at what these nodes do not have (a driver) or have in common (this machine).
             "checks": {"off": sorted(shipped().keys() - {"gpu_count"})},
         }
-        (folder / "wheeltapper.toml").write_text(settings.wheeltapper_toml({**common, **own}, self._config))
+        (folder / name).write_text(settings.wheeltapper_toml({**own, **common}, self._config))
 
     def reconfigure(self, **changes: str | None) -> None:
         """Change lines of slurm.conf (None takes one out) and let all daemons read it again."""

@@ -57,6 +57,11 @@ class Layout:
         return self.port + 1
 
     @property
+    def standby_port(self) -> int:
+        """Where the second controller service listens, when it acts."""
+        return self.port + 61
+
+    @property
     def slurmd_ports(self) -> tuple[int, ...]:
         return tuple(self.port + 2 + index for index in range(len(self.nodes)))
 

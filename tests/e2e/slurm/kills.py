@@ -1,0 +1,218 @@
+"""Interruptions in waves, with the controller service and slurmctld killed at random moments, and what must hold after.
+
+What really happened is written by the jobs themselves, one line for each attempt that failed: slurmctld forgets up to
+five seconds when it is killed, and its word alone would not tell a lost requeue from one that never was.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import time
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.slurm import scenes
+from tests.e2e.slurm.cluster import Cluster
+from tests.e2e.slurm.cluster.daemon import Daemon
+from tests.e2e.slurm.story import drained, open_attempts, repair
+from tests.e2e.slurm.test_limits import FLAKY
+
+WAVE = 12
+"""Interruptions at a time: two of them have a node of two processors to themselves, the rest share six nodes."""
+
+BROKEN = 2
+"""Nodes that break in one wave."""
+
+BUG = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    main()\nValueError: bad shape (3, 4)'
+
+ENDS = {
+    "hardware": ("exit 1", "hardware/gpu_xid"),
+    "transient": (FLAKY, "network/transport"),
+    "bug": (f"cat <<'END'\n{BUG}\nEND\nexit 1", "software/user_code"),
+}
+"""What a kind of job does at its end, and the label of that."""
+
+Targets = tuple[tuple[str, ...], ...]
+TARGETS: Targets = (("service",), ("slurmctld",), ("service", "slurmctld"))
+
+ASK_S = 10.0
+"""A job that has been let go ends at once; one that slurmctld takes for running for so long is gone."""
+
+ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
+
+
+@dataclass(slots=True)
+class Planted:
+    """One job: of which kind it is, what lets it go on, and on which node it was when that broke."""
+
+    job: str
+    kind: str
+    go: str
+    node: str = ""
+
+
+@dataclass(slots=True)
+class Campaign:
+    """Plays waves of interruptions on *cluster*; *dice* chooses kinds, moments and victims among *targets*."""
+
+    cluster: Cluster
+    dice: random.Random
+    planted: list[Planted] = field(default_factory=list)
+    kills: Counter[str] = field(default_factory=Counter)
+    targets: Targets = TARGETS
+    asked_at: float = 0.0
+
+    def wave(self, interruptions: int) -> None:
+        """Play a wave, wait until nothing is left to do, hold the nodes to what was planted, and mend them."""
+        jobs = self._submit(interruptions)
+        self._is_saved()
+        for each in jobs:
+            if each.kind == "hardware":
+                (each.node,) = scenes.nodes_of(self.cluster, each.job)
+                self.cluster.node(each.node).xid(79)
+                self.cluster.node(each.node).wait_verdict("fail")
+        self._end(jobs)
+        self.cluster.wait(lambda: self._is_over(jobs), 240.0, "the wave to be over")
+        self._nodes_are_as_planted(jobs)
+        repair(self.cluster)
+
+    def _submit(self, interruptions: int) -> list[Planted]:
+        broken = min(BROKEN, interruptions)
+        kinds = ["hardware"] * broken + self.dice.choices(["transient", "bug"], k=interruptions - broken)
+        jobs = [self._job(kind) for kind in kinds]
+        for each in jobs:
+            self.cluster.wait_job(each.job, "RUNNING", 60.0)
+        self.planted += jobs
+        return jobs
+
+    def _job(self, kind: str) -> Planted:
+        go = f"{self.cluster.work}/go-{len(self.planted)}-{self.dice.getrandbits(32):08x}"
+        once = "" if kind == "bug" else '[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || exit 0\n'
+        script = (
+            f"{once}while [ ! -e {go} ]; do sleep 0.1; done\n"
+            f"echo failed >>{self.cluster.work}/books-$SLURM_JOB_ID\n{ENDS[kind][0]}"
+        )
+        alone = ("--exclusive", "--nodes=1") if kind == "hardware" else ("--ntasks=1",)
+        return Planted(self.cluster.sbatch(script, *alone), kind, go)
+
+    def _is_saved(self) -> None:
+        """Wait until slurmctld has written down what it knows: what it forgets otherwise is not ours to keep."""
+        saved = self.cluster.layout.folder / "state" / "job_state"
+        now = time.time()
+        self.cluster.scontrol("update", f"JobId={self.planted[-1].job}", "Comment=known")
+        self.cluster.wait(lambda: saved.exists() and saved.stat().st_mtime > now, 30.0, "slurmctld to save its state")
+
+    def _end(self, jobs: list[Planted]) -> None:
+        """End the jobs one after another, and kill services at a random time after each end."""
+        self.dice.shuffle(jobs)
+        at, events = 0.0, []
+        for each in jobs:
+            at += self.dice.uniform(0.0, 1.0)
+            events.append((at, each))
+            events.append((at + self.dice.uniform(0.0, 5.0), self.dice.choice(self.targets)))
+        began = self.asked_at = time.monotonic()
+        for due, what in sorted(events, key=lambda event: event[0]):
+            self._pause(began + due - time.monotonic())
+            if isinstance(what, Planted):
+                Path(what.go).touch()
+            else:
+                self._kill(what)
+
+    def _kill(self, names: tuple[str, ...]) -> None:
+        victims = [self.cluster.slurmctld if name == "slurmctld" else self._acting() for name in names]
+        for victim in victims:
+            victim.kill()
+        self.kills.update(names)
+        self._pause(self.dice.uniform(0.0, 1.0))
+        if "service" in names and self._services():
+            self.cluster.wait(lambda: self._acts(self._acting()), 30.0, "the other service to take over")
+        for victim in reversed(victims):
+            victim.start()
+        self.cluster.wait(self.cluster.slurmctld.ready, 30.0, "slurmctld to be there")
+        self.cluster.wait(lambda: self._acts(self._acting()), 30.0, "a service to act")
+
+    def _acting(self) -> Daemon:
+        """The service that acts; while none does, one that is about to."""
+        running = self._services()
+        return next(filter(self._acts, running), running[0])
+
+    def _services(self) -> list[Daemon]:
+        return [each for each in (self.cluster.controller, self.cluster.standby) if each.running]
+
+    @staticmethod
+    def _acts(service: Daemon) -> bool:
+        return service.running and service.ready()
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        self.cluster.wait(lambda: time.monotonic() >= until, seconds + 5.0, "a moment to come")
+
+    def _is_over(self, jobs: list[Planted]) -> bool:
+        numbers = {each.job for each in jobs}
+        now = [each for each in self.cluster.jobs if each["JobId"] in numbers]
+        for each in now:
+            if each["JobState"] == "RUNNING":
+                self._ask(each["NodeList"])
+        if not {each["JobState"] for each in now} <= ENDED or open_attempts(self.cluster):
+            return False
+        return not self._rows("SELECT 1 FROM act WHERE outcome = 'planned'") and not list(
+            (self.cluster.controller_files.spool / "ended").glob("[!.]*")
+        )
+
+    def _ask(self, name: str) -> None:
+        """Let slurmctld hear what runs on the node *name*: it takes a job for running there whose end it has forgotten.
+
+        By itself it asks at every twentieth ping (MAX_REG_FREQUENCY in its ping_nodes.c), half an hour as a rule. A
+        slurmd says it at its start. (`scontrol reconfigure` would do as well, and kill EpilogSlurmctld where it runs.)
+        """
+        if time.monotonic() - self.asked_at > ASK_S:
+            self.asked_at = time.monotonic()
+            slurmd = self.cluster.node(name).slurmd
+            slurmd.stop()
+            slurmd.start()
+            self.cluster.wait(slurmd.ready, 30.0, f"slurmd of {name} to be back")
+
+    def _nodes_are_as_planted(self, jobs: list[Planted]) -> None:
+        broken = {each.node for each in jobs if each.kind == "hardware"}
+        assert drained(self.cluster) == broken
+        for node in broken:
+            standing = self._rows("SELECT body FROM quarantine WHERE node = ? ORDER BY at DESC, id DESC LIMIT 1", node)
+            assert standing, f"{node} is out, and the ledger does not say so"
+            reason = self.cluster.node_state(node)[1]
+            assert reason.startswith("wheeltapper: hardware/gpu_xid"), reason
+            assert reason in standing[0][0], f"{node} is out for {reason!r}, and the ledger says {standing[0][0]}"
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with closing(sqlite3.connect(f"file:{self.cluster.controller_files.ledger}?mode=ro", uri=True)) as ledger:
+            return ledger.execute(query, values).fetchall()
+
+    def check(self) -> None:
+        """Hold the record of all waves to what the jobs have written themselves."""
+        failed = Counter({each.job: self._failures(each.job) for each in self.planted})
+        # A slurmctld that has forgotten a drain may send a job to that node; there our prolog keeps it off.
+        bodies = (json.loads(body) for (body,) in self._rows("SELECT body FROM body"))
+        attempts = [each["attempt"] for each in bodies]
+        recorded = Counter(each["job"] for each in attempts if each["ending"] != "launch_failed")
+        assert recorded == failed
+        labels = {each.job: {ENDS[each.kind][1]} for each in self.planted}
+        for job, label in self._rows("SELECT job, label FROM interruption"):
+            assert label in labels[job] | {"hardware/gpu_xid"}, job
+        now = {each["JobId"]: each for each in self.cluster.jobs}
+        for each in self.planted:
+            assert now[each.job]["JobState"] == ("FAILED" if each.kind == "bug" else "COMPLETED"), each
+            decided = int(each.kind != "bug")
+            assert decided <= int(now[each.job]["Restarts"]) <= decided + self._requeued_by_slurm(each.job), each
+
+    def _requeued_by_slurm(self, job: str) -> int:
+        """How often slurmctld itself has requeued *job*, since it had forgotten the job's end and found it missing."""
+        log = self.cluster.slurmctld.log.read_text()
+        return log.count(f"requeue JobId={job} due to node failure")
+
+    def _failures(self, job: str) -> int:
+        books = self.cluster.work / f"books-{job}"
+        return len(books.read_text().splitlines()) if books.exists() else 0

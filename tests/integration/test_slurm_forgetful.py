@@ -1,0 +1,220 @@
+"""A slurmctld that is killed and has forgotten what it had confirmed: requeues, drains and releases are done again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+
+import pytest
+
+from tests.integration.test_slurm_rounds import BOOT, ENDED, Desk, cluster, desk  # noqa: F401 - desk is a fixture
+from tests.unit.make import logged, xid79
+from tests.unit.slurm.fake import node
+from wheeltapper.ledger.model import Outcome
+from wheeltapper.wire import JobStay, Leave, Report
+from wheeltapper_slurm import spool
+from wheeltapper_slurm.lasting import SAVED_S
+
+TRANSIENT = logged("network/transport")
+
+
+def started(at: Desk, when: float) -> None:
+    """Let slurmctld say that it was started *when*, in Unix seconds."""
+    at.slurm.started = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(when))
+
+
+def requeues(at: Desk) -> int:
+    return at.slurm.asked.count(("requeue", "14"))
+
+
+def decided(at: Desk, *findings) -> None:
+    """An attempt ended, all was reported, and what followed was done."""
+    started(at, 100.0)
+    at.ended()
+    at.reports(*findings, logs=[] if findings else [TRANSIENT])
+    at.round()
+    assert requeues(at) == 1
+    assert {act.outcome for act in at.ledger.acts()} <= {Outcome.DONE, Outcome.FAILED}
+
+
+def test_a_requeue_that_slurmctld_has_forgotten_is_done_again(desk):  # noqa: F811
+    at = desk()
+    decided(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="FAILED")
+    started(at, at.now + 3.0)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == 2
+    assert at.slurm.jobs["14"].state == "PENDING"
+    assert len(at.told()) == 1
+
+
+def test_an_end_that_slurmctld_has_forgotten_too_is_no_reason_to_lose_the_requeue(desk):  # noqa: F811
+    """It takes the job for running, until it asks the node half an hour later."""
+    at = desk()
+    decided(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="RUNNING")
+    started(at, at.now + 3.0)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == 2
+    assert at.slurm.jobs["14"].state == "PENDING"
+
+
+def test_what_slurmctld_has_kept_is_not_done_again(desk):  # noqa: F811
+    at = desk()
+    decided(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="RUNNING", start=at.now + 1.0)
+    started(at, at.now + 3.0)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == 1
+
+
+def test_what_was_done_long_before_slurmctld_was_started_was_saved(desk):  # noqa: F811
+    at = desk()
+    decided(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="FAILED")
+    at.now += SAVED_S + 1.0
+    at.round()
+    started(at, at.now + 1.0)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == 1
+    assert at.journal.deeds() == []
+
+
+def test_a_drain_that_slurmctld_has_forgotten_is_no_persons_wish(desk):  # noqa: F811
+    at = desk()
+    decided(at, xid79(at=1000.0))
+    reason = asyncio.run(at.slurm.node("n2")).reason
+    at.slurm.put_back("n2")
+    started(at, at.now + 3.0)
+
+    at.now += 20.0
+    at.round()
+
+    out = asyncio.run(at.slurm.node("n2"))
+    assert (out.drained, out.reason) == (True, reason)
+    assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
+
+
+def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):  # noqa: F811
+    """Its next prolog may ask before the service has looked."""
+    at = desk()
+    decided(at, xid79(at=1000.0))
+    at.slurm.put_back("n2")
+    started(at, at.now + 3.0)
+    at.now += 4.0
+
+    answer = at.hear(Leave("n2", BOOT, "prolog", (xid79(at=1000.0),), "15"))
+
+    assert (answer.out, answer.released) == (True, False)
+
+
+def test_a_person_who_puts_a_node_back_at_once_is_respected(desk):  # noqa: F811
+    at = desk()
+    decided(at, xid79(at=1000.0))
+    at.slurm.put_back("n2")
+
+    for _ in range(3):
+        at.now += 20.0
+        at.round()
+
+    assert not asyncio.run(at.slurm.node("n2")).drained
+    assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE, Outcome.UNDONE]
+
+
+def test_a_release_that_slurmctld_has_forgotten_leaves_no_orphan_drain(desk):  # noqa: F811
+    at = desk()
+    decided(at, xid79(at=1000.0))
+    reason = asyncio.run(at.slurm.node("n2")).reason
+    [out] = at.ledger.quarantines(node="n2")
+    at.now += 100.0
+    asyncio.run(at.parts.gate.release(out, at.now))
+    at.slurm.set_node(node("n2", ("IDLE", "DRAIN"), reason))
+    started(at, at.now + 3.0)
+    at.now += 5.0
+
+    at.round()
+
+    assert not asyncio.run(at.slurm.node("n2")).drained
+
+
+@pytest.mark.parametrize("slurms", ["Epilog error", "Prolog error"])
+def test_slurms_own_word_for_our_failing_hook_gets_our_reason_and_our_record(desk, slurms):  # noqa: F811
+    """Its hook failed while nobody could be told why; later the decision on its job says it."""
+    at = desk()
+    at.slurm.set_node(node("n2", ("IDLE", "DRAIN"), slurms))
+
+    decided(at, xid79(at=1000.0))
+
+    assert asyncio.run(at.slurm.node("n2")).reason.startswith("wheeltapper: hardware/gpu_xid xid=79")
+    assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
+
+
+def test_an_end_told_again_with_the_accounts_of_epilogs_that_ran_again_is_no_new_interruption(desk):  # noqa: F811
+    """slurmctld ends the job a second time when it finds it missing; by then its start time is the next attempt's."""
+    at = desk()
+    decided(at)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="PENDING", start=ENDED + 500.0)
+    at.ended("14.2")
+    for name in ("n1", "n2"):
+        at.journal.receive(Report(name, BOOT, JobStay("14", None, ENDED + 3.0)), at.now)
+
+    for _ in range(3):
+        at.now += 70.0
+        at.round()
+
+    assert len(at.told()) == 1
+    assert at.journal.attempts() == []
+
+
+def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(desk):  # noqa: F811
+    """It shows an attempt before that one as running; an exit code of 0 is all that is left."""
+    at = desk(cluster(state="RUNNING", start=800.0))
+    at.ended(SLURM_JOB_EXIT_CODE2="0:0", SLURM_JOB_START_TIME="900")
+    at.reports()
+    at.now = ENDED + 6.0
+
+    at.round()
+
+    assert at.told() == []
+    assert at.journal.attempts() == []
+
+
+def test_a_job_that_has_gone_on_since_an_attempt_of_unknown_start_is_not_requeued_again(desk):  # noqa: F811
+    at = desk(cluster(state="PENDING", start=None))
+    at.ended()
+    at.reports(logs=[TRANSIENT])
+    at.round()
+    assert [act.value for act in at.ledger.acts() if act.kind == "requeue"] in ([], ["0"])
+    asked = requeues(at)
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="COMPLETED", start=ENDED + 2.0)
+    for act in at.ledger.acts():
+        at.ledger.plan_again(act.attempt)
+    at.now += 5.0
+    at.round()
+
+    assert requeues(at) == asked
+
+
+def test_what_a_killed_hook_began_to_write_goes_and_what_is_set_aside_stays(tmp_path):
+    names = (".14.1", ".wrong-14.2", "14.3")
+    for name in names:
+        (tmp_path / name).touch()
+
+    spool.sweep(tmp_path, time.time() - 60.0)
+    assert {each.name for each in tmp_path.iterdir()} == set(names)
+    spool.sweep(tmp_path, time.time() + 60.0)
+    assert {each.name for each in tmp_path.iterdir()} == {".wrong-14.2", "14.3"}
