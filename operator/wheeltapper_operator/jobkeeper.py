@@ -15,14 +15,16 @@ from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
 from wheeltapper_operator import gang, interruptions, judge
-from wheeltapper_operator.api import MERGE_PATCH, ApiError, Json, path_of
+from wheeltapper_operator.api import ApiError, path_of
 from wheeltapper_operator.endings import Ending
-from wheeltapper_operator.events import Regarding
 from wheeltapper_operator.evidence import Evidence
-from wheeltapper_operator.gang import Move, Order, Past
-from wheeltapper_operator.jobs import Job, Kind, read_names
+from wheeltapper_operator.gang import Order, Past
+from wheeltapper_operator.jobs import Job, Kind
 from wheeltapper_operator.jobs import job as job_view
+from wheeltapper_operator.jobwriter import JobWriter
 from wheeltapper_operator.keeper import Keeper
+from wheeltapper_operator.kueue import Kueue, Workload
+from wheeltapper_operator.mover import Mover
 from wheeltapper_operator.objects import NodeHealth
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.pods import Pod
@@ -39,7 +41,7 @@ MOVE_S = 1.0
 class JobKeeper:
     """The jobs of one kind, and their pods."""
 
-    def __init__(self, parts: Parts, kind: Kind, nodes: Keeper) -> None:
+    def __init__(self, parts: Parts, kind: Kind, nodes: Keeper, kueue: Kueue) -> None:
         self._parts = parts
         self._kind = kind
         self._nodes = nodes
@@ -57,7 +59,11 @@ class JobKeeper:
             self._hear_pod,
             {"labelSelector": kind.pod_label},
         )
+        self._writer = JobWriter(parts, kind, self.jobs)
+        self._kueue = kueue
+        self._mover = Mover(parts, self._writer, nodes.nodes, kueue)
         nodes.listeners.append(self._hear_health)
+        kueue.listeners.append(self._hear_workload)
 
     async def work(self) -> None:
         """Look at every job once, and from then on at each that something happens to; for ever, while we lead."""
@@ -87,7 +93,7 @@ class JobKeeper:
             if job is None or (job.uid, gang.number_of(job), job.order) != (spec["uid"], spec["attempt"], ""):
                 continue
             log.info("%s: attempt %d was decided by an operator that is gone", job.key, spec["attempt"])
-            await self._order(job, codec.load(Interruption, spec["record"]))
+            await self._order(self._kueue.seen(job), codec.load(Interruption, spec["record"]))
 
     def _hear_health(self, change: Change[NodeHealth]) -> None:
         """Take up that a node's agent has something new to say: a job that runs there may have to move."""
@@ -98,6 +104,10 @@ class JobKeeper:
             if job is not None and any(pod.node == change.key and pod.phase == "Running" for pod in pods.values()):
                 self._begin(job).fault = change.key
                 self._queue.add(key)
+
+    def _hear_workload(self, of: Workload) -> None:
+        if of.kind == self._kind.name:
+            self._queue.add(f"{of.namespace}/{of.job}")
 
     def _hear_job(self, change: Change[Job]) -> None:
         ending = self._endings.get(change.key)
@@ -137,17 +147,18 @@ class JobKeeper:
 
     async def _look(self, key: str) -> float | None:
         """Do what is to be done about the job *key*; return in how many seconds it must be looked at again."""
-        job = self.jobs.get(key)
-        if job is None or not self.pods.synced.is_set():
-            return None if job is None else MOVE_S
+        found = self.jobs.get(key)
+        if found is None or not self.pods.synced.is_set():
+            return None if found is None else MOVE_S
+        job = self._kueue.seen(found)
         order = gang.read_order(job)
         if order is not None:
             self._endings.pop(key, None)
-            return await self._proceed(job, order)
+            return MOVE_S if await self._mover.step(job, order, self._pods_of.get(key, {}).values()) else None
         ending = self._endings.get(key)
         if ending is None:
             return None
-        if job.suspended or job.succeeded:
+        if found.suspended or job.suspended or job.succeeded:
             self._endings.pop(key, None)  # ended by somebody's will, or well in spite of it
             return None
         due = ending.due_in(self._parts.clock())
@@ -180,7 +191,7 @@ class JobKeeper:
         Their controller makes them anew, elsewhere; the others have not begun without them.
         """
         for uid, name in ending.kept_off.items():
-            if "Never" in job.restart or not self._is_out(ending.nodes[uid]):
+            if "Never" in job.restart or not self._mover.is_out(ending.nodes[uid]):
                 continue
             await self._parts.pace.step()
             path = path_of("v1", "pods", job.namespace, name)
@@ -190,16 +201,16 @@ class JobKeeper:
                 if not (error.is_conflict or error.status == 404):
                     raise
                 continue  # it is gone, or another has its name
-            self._tell(job, "Moved", f"{name} is made anew, because {ending.nodes[uid]} is out", warning=False)
+            self._writer.tell(job, "Moved", f"{name} is made anew, because {ending.nodes[uid]} is out", warning=False)
 
     async def _order(self, job: Job, interruption: Interruption) -> None:
         """Put what was decided on the job, and say it."""
         diagnosis, action = interruption.diagnosis, interruption.decision.job
         past = gang.past_of(job, interruption)
         order = self._order_of(job, past, action)
-        await self._patch(job, gang.concluded(job, order, past, diagnosis.label))
+        await self._writer.patch(job, gang.concluded(job, order, past, diagnosis.label))
         refrain = f" Not done: {job.leave_alone}." if action.requeue and job.leave_alone else ""
-        self._tell(job, "Interrupted", f"{diagnosis.sentence} Decision: {action.reason}.{refrain}", warning=True)
+        self._writer.tell(job, "Interrupted", f"{diagnosis.sentence} Decision: {action.reason}.{refrain}", warning=True)
 
     def _order_of(self, job: Job, past: Past, action: JobAction) -> Order | None:
         if self._policy.mode is not Mode.FULL or job.leave_alone:
@@ -210,44 +221,3 @@ class JobKeeper:
         if loops and not job.failed:
             return Order(job.uid, past.number, past.at, (), stop=True)
         return None
-
-    async def _proceed(self, job: Job, order: Order) -> float | None:
-        """Take the next step of a requeue."""
-        move = gang.next_move(job, order, len(self._pods_of.get(job.key, {})), self._parts.clock())
-        log.debug("%s: %s", job.key, move.value)
-        if move is Move.SUSPEND:
-            await self._patch(job, gang.suspended(job, self._kind, order))
-            if order.stop:
-                self._tell(
-                    job, "Stopped", "it would fail again in the same way, for ever; resume it to try", warning=True
-                )
-        elif move is Move.REVIVE:
-            item = await self._parts.api.get(self._kind.path(job))
-            await self._patch(job, gang.revived(item), "status")
-        elif move is Move.RESUME:
-            item = await self._parts.api.get(self._kind.path(job))
-            await self._patch(job, gang.resumed(item, job, self._kind, self._exclude(job, order)))
-            self._tell(job, "Requeued", f"attempt {order.attempt + 1} begins", warning=False)
-        elif move is Move.FORGET:
-            await self._patch(job, gang.forgotten(job))
-        return MOVE_S if move is not Move.NOTHING else None
-
-    def _exclude(self, job: Job, order: Order) -> list[str]:
-        """Return the hosts to do without: those of *order*, and of those before the ones that are still out."""
-        before = [name for name in read_names(job.excluded) if self._is_out(name)]
-        return [*before, *order.exclude]
-
-    def _is_out(self, name: str) -> bool:
-        node = self._nodes.nodes.get(name)
-        return node is not None and bool(node.quarantine)
-
-    async def _patch(self, job: Job, patch: Json, sub: str = "") -> None:
-        """Change *job*; one that was changed meanwhile makes this fail, and is looked at again from the start."""
-        await self._parts.pace.step()
-        path = self._kind.path(job, sub)
-        self.jobs.put(await self._parts.api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
-
-    def _tell(self, job: Job, reason: str, message: str, *, warning: bool) -> None:
-        log.info("%s: %s: %s", job.key, reason, message)
-        about = Regarding(self._kind.group, self._kind.name, job.name, job.uid, job.namespace)
-        self._parts.events.tell(about, reason, message, warning=warning, now=self._parts.clock())

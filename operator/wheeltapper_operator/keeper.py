@@ -10,6 +10,7 @@ from wheeltapper import kubernetes_names as names
 from wheeltapper_operator import objects, patches, quarantine
 from wheeltapper_operator.api import JSON_PATCH, ApiError, path_of
 from wheeltapper_operator.events import Regarding
+from wheeltapper_operator.eviction import Evictor
 from wheeltapper_operator.objects import Labels, Node, NodeHealth
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.pools import Pools
@@ -45,6 +46,7 @@ class Keeper:
         self._said: dict[str, str] = {}
         self._queue = Queue(self._look)
         section = parts.settings.kubernetes
+        self._evictor = Evictor(parts) if section.evict else None
         trim = partial(objects.node, labels=Labels(section.pool_label, section.domain_label))
         self.nodes = Reflector(parts.api, path_of("v1", "nodes"), trim, self._hear_node)
         self.healths = Reflector(parts.api, path_of(names.GROUP, "nodehealths"), objects.node_health, self._hear_health)
@@ -79,6 +81,8 @@ class Keeper:
         if plan.step in patches.CHANGES and not await self._change(node, plan):
             return CONFLICT_S
         self._tell(node, plan)
+        if plan.step is Step.WAIT and self._evictor is not None:
+            await self._evictor.clear(node)
         return AGAIN_S if plan.step in {Step.WAIT, Step.BLOCKED} else None
 
     async def _change(self, node: Node, plan: Plan) -> bool:

@@ -15,6 +15,7 @@ from wheeltapper_operator.events import Events
 from wheeltapper_operator.jobkeeper import JobKeeper
 from wheeltapper_operator.jobs import KINDS
 from wheeltapper_operator.keeper import Keeper
+from wheeltapper_operator.kueue import Kueue
 from wheeltapper_operator.leader import Leader
 from wheeltapper_operator.pace import Pace
 from wheeltapper_operator.parts import Parts
@@ -37,7 +38,8 @@ class Operator:
         parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
         self._leader = Leader(api, section.namespace, names.LEASE, me)
         self.keeper = Keeper(parts)
-        self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
+        self.kueue = Kueue(api, pace)
+        self.jobs = [JobKeeper(parts, kind, self.keeper, self.kueue) for kind in KINDS]
         self.webhook = Webhook(section.preflight) if section.preflight.enabled else None
         self._trust = Trust(parts, self.webhook) if self.webhook is not None else None
 
@@ -49,10 +51,11 @@ class Operator:
             loop.add_signal_handler(number, stop.set)
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
         tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
+        # Not among the reflectors that a leader waits for: what these may not read must not keep nodes unwatched.
+        beside = [self.kueue.workloads.run]
         if self.webhook is not None and self._trust is not None:
-            # Not among the reflectors that a leader waits for: what this may not read must not keep nodes unwatched.
-            beside = (self.webhook.run, self._trust.files.run, self._trust.trusted.run)
-            tasks += [asyncio.create_task(each()) for each in beside]
+            beside += [self.webhook.run, self._trust.files.run, self._trust.trusted.run]
+        tasks += [asyncio.create_task(each()) for each in beside]
         stopping = asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
