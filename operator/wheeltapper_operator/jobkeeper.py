@@ -77,6 +77,15 @@ class JobKeeper:
         finally:
             self._leads = False
 
+    def undecided(self) -> list[float]:
+        """Return since when (Unix seconds) each attempt that is ending waits for its diagnosis."""
+        return [each.began for each in self._endings.values()]
+
+    def under_way(self) -> list[float]:
+        """Return since when (Unix seconds) each gang that is to move could have moved."""
+        orders = (gang.read_order(job) for job in self.jobs if job.order)
+        return [order.not_before for order in orders if order is not None]
+
     async def _take_over(self) -> bool:
         """Order what another operator has decided and did not come to order; return False when that cannot be done."""
         try:
@@ -206,6 +215,7 @@ class JobKeeper:
     async def _order(self, job: Job, interruption: Interruption) -> None:
         """Put what was decided on the job, and say it."""
         diagnosis, action = interruption.diagnosis, interruption.decision.job
+        self._parts.counts.interruptions[diagnosis.label] += 1
         past = gang.past_of(job, interruption)
         order = self._order_of(job, past, action)
         await self._writer.patch(job, gang.concluded(job, order, past, diagnosis.label))

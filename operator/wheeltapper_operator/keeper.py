@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from wheeltapper import kubernetes_names as names
+from wheeltapper.ledger.model import Outcome
 from wheeltapper_operator import objects, patches, quarantine
 from wheeltapper_operator.api import JSON_PATCH, ApiError, path_of
 from wheeltapper_operator.events import Regarding
@@ -34,6 +35,15 @@ _REASONS = {
     Step.RELEASE: "Released",
     Step.SETTLE: "ReleasedByPerson",
 }
+
+_OUTCOMES = {
+    Step.QUARANTINE: Outcome.DONE,
+    Step.OBSERVE: Outcome.OBSERVED,
+    Step.BLOCKED: Outcome.FAILED,
+    Step.RELEASE: Outcome.RELEASED,
+    Step.SETTLE: Outcome.UNDONE,
+}
+"""Each step in the words of the record, as Slurm's side counts them."""
 
 
 class Keeper:
@@ -105,12 +115,15 @@ class Keeper:
 
     def _tell(self, node: Node, plan: Plan) -> None:
         """Say what was done, or is not, once each time that it becomes something else."""
-        said = f"{plan.step.value}: {plan.why}"
-        if plan.step is Step.NOTHING or self._said.get(node.name) == said:
-            if plan.step is Step.NOTHING:
-                self._said.pop(node.name, None)
+        if plan.step is Step.NOTHING:
+            self._said.pop(node.name, None)
+            return
+        before, said = self._said.get(node.name), f"{plan.step.value}: {plan.why}"
+        if before == said:
             return
         self._said[node.name] = said
+        if plan.step in _OUTCOMES and (before or "").partition(":")[0] != plan.step.value:
+            self._parts.counts.quarantines[_OUTCOMES[plan.step].value] += 1
         log.info("%s: %s", node.name, said)
         if plan.step in _REASONS:
             about = Regarding("v1", "Node", node.name, node.uid)

@@ -35,8 +35,8 @@ class Operator:
         # Events have a pace of their own: what people read must not hold up what protects jobs.
         self._events = Events(api, Pace(section.writes_per_s / 4, section.writes_burst))
         pace = Pace(section.writes_per_s, section.writes_burst)
-        parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
-        self._leader = Leader(api, section.namespace, names.LEASE, me)
+        self.parts = parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
+        self.leader = Leader(api, section.namespace, names.LEASE, me)
         self.keeper = Keeper(parts)
         self.kueue = Kueue(api, pace)
         self.jobs = [JobKeeper(parts, kind, self.keeper, self.kueue) for kind in KINDS]
@@ -50,7 +50,7 @@ class Operator:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
-        tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
+        tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self.leader.run(self._lead))]
         # Not among the reflectors that a leader waits for: what these may not read must not keep nodes unwatched.
         beside = [self.kueue.workloads.run]
         if self.webhook is not None and self._trust is not None:
@@ -63,7 +63,7 @@ class Operator:
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
-            await self._leader.resign()
+            await self.leader.resign()
         for task in ended - {stopping}:
             task.result()  # none of them ends but by a bug, and then a new process is better than half of one
 

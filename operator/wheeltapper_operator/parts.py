@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.config import Config
 from wheeltapper_operator.api import Api
 from wheeltapper_operator.events import Events
 from wheeltapper_operator.pace import Pace
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What this operator has done since it started: ``interruptions`` by label, ``quarantines`` by their outcome."""
+
+    interruptions: Counter[str] = field(default_factory=Counter)
+    quarantines: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +32,4 @@ class Parts:
     pace: Pace
     events: Events
     clock: Callable[[], float] = time.time
+    counts: Counts = field(default_factory=Counts)

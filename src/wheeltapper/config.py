@@ -328,13 +328,14 @@ class LedgerSection(Section):
 
 
 class MetricsSection(Section):
-    """Where Prometheus finds the agent's and the service's metrics. Without a port nothing listens."""
+    """Where Prometheus finds the metrics of agent, service and operator. Without a port nothing listens."""
 
     address: str = Field(
         "127.0.0.1", description="The address to listen on. Another one shows the metrics to everybody who reaches it."
     )
     agent_port: int | None = Field(None, ge=1, le=65_535, description="The agent's port, on every node.")
     controller_port: int | None = Field(None, ge=1, le=65_535, description="The controller service's port.")
+    operator_port: int | None = Field(None, ge=1, le=65_535, description="The port of each operator, on Kubernetes.")
 
 
 class SlurmSection(Section):

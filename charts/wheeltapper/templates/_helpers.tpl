@@ -29,6 +29,9 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- $_ := set $kubernetes "preflight" (dict "image" $image "service" (printf "%s-webhook" $name) "secret" (printf "%s-webhook" $name) "configuration" (printf "%s-preflight" $name) "pod_resources" "/run/pod-resources/kubelet.sock") }}
 {{- end }}
 {{- $ours := dict "kubernetes" $kubernetes "agent" $agent }}
+{{- if .Values.monitoring.enabled }}
+{{- $_ := set $ours "metrics" (dict "address" "0.0.0.0" "agent_port" 9469 "operator_port" 9470) }}
+{{- end }}
 {{- mergeOverwrite (deepCopy .Values.config) $ours | toJson }}
 {{- end }}
 

@@ -20,6 +20,7 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.watches: list[asyncio.Queue[Any]] = []
         self.page = 2
+        self.writes = 0
 
     def set(self, path: str, name: str, **rest: Any) -> dict[str, Any]:
         """Put an object there, as somebody else would, and tell the watches of it."""
