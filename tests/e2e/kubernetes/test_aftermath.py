@@ -27,6 +27,7 @@ DEAD_AFTER_S = 10
 VALUES: dict[str, Any] = {
     **release.VALUES,
     "config": {
+        **release.CONFIG,
         "policy": {"mode": "full", "release": {"hold_s": 3}},
         "kubernetes": {"evict": True, "dead_nodes": "delete_pods", "dead_after_s": DEAD_AFTER_S},
         "agent": {"procfs": "/host/proc"},

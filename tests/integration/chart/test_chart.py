@@ -135,13 +135,18 @@ def test_a_right_over_others_pods_is_given_only_where_it_is_configured(
 
 
 def test_the_configuration_in_the_cluster_is_understood(render: Render) -> None:
-    given = {"policy": {"mode": "full", "budget": {"max_percent": 12.5}}, "agent": {"ring_rows": 2_000_000}}
+    given = {
+        "policy": {"mode": "full", "budget": {"max_percent": 12.5}},
+        "agent": {"ring_rows": 2_000_000},
+        "checks": {"off": ["load"]},
+    }
     items = render(f"--set-json=config={json.dumps(given)}")
     text = one(items, "ConfigMap", "wt-wheeltapper")["data"]["wheeltapper.json"]
     made = config.parse(text, "wheeltapper.json")
 
     assert (made.policy.mode, made.agent.ring_rows, made.policy.budget.max_percent) == ("full", 2_000_000, 12.5)
     assert (made.kubernetes.namespace, made.agent.scheduler) == ("gpus", "kubernetes")
+    assert made.checks.off == ("load", "shm"), "a pod's /dev/shm is its own, and small"
 
 
 def test_every_value_is_commented() -> None:
