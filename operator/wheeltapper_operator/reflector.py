@@ -101,8 +101,10 @@ class Reflector(Generic[T]):
                     self._version = ""
                     continue
                 is_unknown = isinstance(error, ApiError) and error.status == 404
-                if not (is_unknown and self.synced.is_set()):  # said once of a kind that may never come
+                if not is_unknown:
                     log.warning("%s is not seen for the moment: %s.", self._path, error)
+                elif not self.synced.is_set():  # said once: it may never come
+                    log.info("This cluster has no %s so far.", self._path)
                 if isinstance(error, ApiError):
                     self._version = ""  # the server refuses what we ask for: begin anew
                 if is_unknown:

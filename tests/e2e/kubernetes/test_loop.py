@@ -156,7 +156,7 @@ def test_a_job_of_kubernetes_own_survives_a_node_fault_as_a_gang(cluster: Cluste
 @pytest.mark.parametrize(
     ("container", "label"),
     [
-        ({"command": ["sh", "-c", "kill -9 $$"]}, "unknown/unknown"),
+        ({"command": ["sh", "-c", "exit 137"]}, "unknown/unknown"),
         (
             {"command": ["python3", "-c", HUNGRY], "resources": {"limits": {"memory": "64Mi"}}},
             "resource/host_oom",
