@@ -185,6 +185,8 @@ class JobKeeper:
         healths = [health for name in attempt.nodes if (health := self._nodes.healths.get(name)) is not None]
         events = await self._evidence.events(job)
         window_s = self._parts.settings.diagnosis.window_s
+        known = [node for name in attempt.nodes if (node := self._nodes.nodes.get(name)) is not None]
+        ending.silent = {node.name: node.unready_since for node in known if not node.ready}
         diagnosis = judge.diagnosis_of(ending, attempt, healths, events, self._parts.catalogue, window_s)
         history = gang.history_of(gang.read_attempts(job), now - self._policy.infrastructure_retry_h * 3600)
         decision = decide(diagnosis, attempt, history, self._policy, now)
