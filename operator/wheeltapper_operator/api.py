@@ -55,6 +55,7 @@ class Api:
         self._client = client.ApiClient(settings)
         self.host: str = settings.host
         self.writes = 0
+        self.one_page = asyncio.Semaphore(1)
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None) -> Api:

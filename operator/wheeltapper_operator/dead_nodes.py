@@ -44,7 +44,7 @@ class DeadNodes:
         self._told.pop(job.key, None)
 
     async def _delete(self, job: Job, pod: Pod) -> None:
-        await self._parts.pace.step()
+        await self._parts.turn()
         path = path_of("v1", "pods", pod.namespace, pod.name)
         try:
             await self._parts.api.delete(path, {"gracePeriodSeconds": 0, "preconditions": {"uid": pod.uid}})

@@ -61,7 +61,7 @@ class Evictor:
             "metadata": {"name": meta["name"], "namespace": meta["namespace"]},
             "deleteOptions": {"preconditions": {"uid": meta["uid"]}},
         }
-        await self._parts.pace.step()
+        await self._parts.turn()
         try:
             await self._parts.api.post(path_of("v1", "pods", meta["namespace"], meta["name"], "eviction"), body)
         except ApiError as error:

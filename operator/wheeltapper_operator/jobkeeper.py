@@ -17,6 +17,7 @@ from wheeltapper.policy.model import JobAction
 from wheeltapper_operator import gang, interruptions, judge
 from wheeltapper_operator.api import ApiError, path_of
 from wheeltapper_operator.endings import Ending
+from wheeltapper_operator.events import LIFE_S
 from wheeltapper_operator.evidence import Evidence
 from wheeltapper_operator.gang import Order, Past
 from wheeltapper_operator.jobs import Job, Kind
@@ -69,9 +70,10 @@ class JobKeeper:
         """Look at every job once, and from then on at each that something happens to; for ever, while we lead."""
         while not await self._take_over():  # noqa: ASYNC110 - a server that comes up tells nobody
             await asyncio.sleep(MOVE_S)
+        self._leads = True
+        self._catch_up()
         for job in self.jobs:
             self._queue.add(job.key)
-        self._leads = True
         try:
             await self._queue.run()
         finally:
@@ -98,20 +100,43 @@ class JobKeeper:
     async def _order_what_was_left(self) -> None:
         for item in (await self._parts.api.get(path_of(names.GROUP, "interruptions"))).get("items") or ():
             spec = item["spec"]
-            job = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
-            if job is None or (job.uid, gang.number_of(job), job.order) != (spec["uid"], spec["attempt"], ""):
+            found = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
+            if found is None or found.uid != spec["uid"]:
                 continue
-            log.info("%s: attempt %d was decided by an operator that is gone", job.key, spec["attempt"])
-            await self._order(self._kueue.seen(job), codec.load(Interruption, spec["record"]))
+            job = self._kueue.seen(found)
+            if (gang.number_of(job), job.order) == (spec["attempt"], ""):
+                log.info("%s: attempt %d was decided by an operator that is gone", job.key, spec["attempt"])
+                await self._order(job, codec.load(Interruption, spec["record"]))
+            elif self._parts.clock() - spec["at"] < LIFE_S:
+                self._say_again(job, spec["attempt"], codec.load(Interruption, spec["record"]))
+
+    def _catch_up(self) -> None:
+        """Take up what happened before we led, or was listed before the job that it is about."""
+        for key, pods in self._pods_of.items():
+            for pod in pods.values():
+                if pod.ended_badly:
+                    self._take(key, pod, is_all_news=True)
+        for health in self._nodes.healths:
+            self._take_fault(health, news_only=True)
 
     def _hear_health(self, change: Change[NodeHealth]) -> None:
         """Take up that a node's agent has something new to say: a job that runs there may have to move."""
-        if change.new is None or not any(each.convicts for each in change.new.findings):
+        if change.new is not None:
+            self._take_fault(change.new, news_only=False)
+
+    def _take_fault(self, health: NodeHealth, *, news_only: bool) -> None:
+        """Take up a fault of a node; *news_only* leaves out jobs that came after it, or were decided on since."""
+        faults = [each.evidence.at or 0.0 for each in health.findings if each.convicts]
+        if not faults:
             return
         for key, pods in self._pods_of.items():
             job = self.jobs.get(key)
-            if job is not None and any(pod.node == change.key and pod.phase == "Running" for pod in pods.values()):
-                self._begin(job).fault = change.key
+            there = [pod for pod in pods.values() if pod.node == health.name and pod.phase == "Running"]
+            if job is None or not there or gang.read_order(job) is not None:
+                continue
+            known = max(gang.decided_at(job), min(pod.started for pod in there))
+            if not news_only or max(faults) > known:
+                self._begin(job).fault = health.name
                 self._queue.add(key)
 
     def _hear_workload(self, of: Workload) -> None:
@@ -119,8 +144,9 @@ class JobKeeper:
             self._queue.add(f"{of.namespace}/{of.job}")
 
     def _hear_job(self, change: Change[Job]) -> None:
-        ending = self._endings.get(change.key)
-        if change.new is None or (ending and ending.attempt != gang.number_of(change.new)):
+        ending, new = self._endings.get(change.key), change.new
+        is_another = new is not None and change.old is not None and change.old.uid != new.uid
+        if new is None or is_another or (ending and ending.attempt != gang.number_of(new)):
             self._endings.pop(change.key, None)
         self._queue.add(change.key)
 
@@ -129,12 +155,13 @@ class JobKeeper:
         if pod is None or not pod.job:
             return
         key = f"{pod.namespace}/{pod.job}"
-        if change.new is None:
-            self._pods_of[key].pop(pod.uid, None)
-            if not self._pods_of[key]:
-                del self._pods_of[key]
-        else:
+        if change.old is not None:
+            # A pod that is made anew bears the old one's name, and a watch that was broken does not tell of the end.
+            self._pods_of[key].pop(change.old.uid, None)
+        if change.new is not None:
             self._pods_of[key][pod.uid] = pod
+        if not self._pods_of[key]:
+            del self._pods_of[key]
         if pod.ended_badly and (change.old is None or change.old.record != pod.record):
             self._take(key, pod)
         self._queue.add(key)
@@ -143,13 +170,13 @@ class JobKeeper:
         now = self._parts.clock()
         return self._endings.setdefault(job.key, Ending(gang.number_of(job), now, now))
 
-    def _take(self, key: str, pod: Pod) -> None:
+    def _take(self, key: str, pod: Pod, *, is_all_news: bool = False) -> None:
         job = self.jobs.get(key)
         # While an order stands we take the attempt down ourselves, and what began before the last decision is its echo.
         if job is None or gang.read_order(job) is not None or pod.started <= gang.decided_at(job):
             return
         ending = self._begin(job)
-        is_news = pod.uid not in ending.records
+        is_news = is_all_news or pod.uid not in ending.records
         ending.take(pod, self._parts.clock())
         if is_news and self._leads:
             self._evidence.fetch(ending, pod, partial(self._queue.add, key))
@@ -191,6 +218,7 @@ class JobKeeper:
         history = gang.history_of(gang.read_attempts(job), now - self._policy.infrastructure_retry_h * 3600)
         decision = decide(diagnosis, attempt, history, self._policy, now)
         interruption = Interruption(attempt, diagnosis, decision, self._policy.mode, now)
+        await self._parts.turn()
         recorded = await interruptions.record(self._parts.api, job, interruptions.body(job, self._kind, interruption))
         await self._order(job, recorded)
         if self._policy.mode is Mode.FULL and job.leave_alone and recorded.decision.job.requeue:
@@ -204,7 +232,7 @@ class JobKeeper:
         for uid, name in ending.kept_off.items():
             if "Never" in job.restart or not self._mover.is_out(ending.nodes[uid]):
                 continue
-            await self._parts.pace.step()
+            await self._parts.turn()
             path = path_of("v1", "pods", job.namespace, name)
             try:
                 await self._parts.api.delete(path, {"preconditions": {"uid": uid}})
@@ -220,9 +248,22 @@ class JobKeeper:
         self._parts.counts.interruptions[diagnosis.label] += 1
         past = gang.past_of(job, interruption)
         order = self._order_of(job, past, action)
+        # Said first, as all that is said of a job: when the answer to the write is lost, nothing comes back here.
+        self._say_interrupted(job, interruption)
         await self._writer.patch(job, gang.concluded(job, order, past, diagnosis.label))
+
+    def _say_interrupted(self, job: Job, interruption: Interruption) -> None:
+        action = interruption.decision.job
         refrain = f" Not done: {job.leave_alone}." if action.requeue and job.leave_alone else ""
-        self._writer.tell(job, "Interrupted", f"{diagnosis.sentence} Decision: {action.reason}.{refrain}", warning=True)
+        said = f"{interruption.diagnosis.sentence} Decision: {action.reason}.{refrain}"
+        self._writer.tell(job, "Interrupted", said, warning=True, at=interruption.decided_at)
+
+    def _say_again(self, job: Job, number: int, interruption: Interruption) -> None:
+        """Say what was done about an attempt: an operator before us may have died between the deed and its event."""
+        self._say_interrupted(job, interruption)
+        past = next((each for each in gang.read_attempts(job) if each.number == number), None)
+        if past is not None and past.requeued and not job.order and not job.suspended:
+            self._writer.tell_requeued(job, number)
 
     def _order_of(self, job: Job, past: Past, action: JobAction) -> Order | None:
         if self._policy.mode is not Mode.FULL or job.leave_alone:

@@ -32,12 +32,22 @@ class JobWriter:
         Raises:
             SchedulerError: the API server does not answer, or refuses.
         """
-        await self._parts.pace.step()
+        await self._parts.turn()
         path = self.kind.path(job, sub)
         self._jobs.put(await self._parts.api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
 
-    def tell(self, job: Job, reason: str, message: str, *, warning: bool) -> None:
-        """Say *message* on *job* and in the log."""
+    def tell_requeued(self, job: Job, attempt: int) -> None:
+        """Say, once, that *job* runs again after its *attempt*."""
+        self.tell(job, "Requeued", f"attempt {attempt + 1} begins", warning=False, once=True)
+
+    def tell_stopped(self, job: Job, attempt: int) -> None:
+        """Say, once, that *job* was stopped for good after its *attempt*."""
+        said = "it would fail again in the same way, for ever; resume it to try"
+        self.tell(job, "Stopped", f"attempt {attempt} is the last: {said}", warning=True, once=True)
+
+    def tell(self, job: Job, reason: str, message: str, *, warning: bool, at: float = 0.0, once: bool = False) -> None:
+        """Say *message* on *job* and in the log; *at* is when it came about (Unix seconds), now if it is 0."""
         log.info("%s: %s: %s", job.key, reason, message)
         about = Regarding(self.kind.group, self.kind.name, job.name, job.uid, job.namespace)
-        self._parts.events.tell(about, reason, message, warning=warning, now=self._parts.clock())
+        now = at or self._parts.clock()
+        self._parts.events.tell(about, reason, message, warning=warning, now=now, once=once)

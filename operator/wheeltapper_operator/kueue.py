@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from wheeltapper import kubernetes_names as names
 from wheeltapper_operator import gang
-from wheeltapper_operator.api import MERGE_PATCH, Api, Json, path_of
+from wheeltapper_operator.api import MERGE_PATCH, Json, path_of
 from wheeltapper_operator.jobs import KINDS, Job
-from wheeltapper_operator.pace import Pace
+from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.reflector import Change, Reflector
 
 GROUP = "kueue.x-k8s.io/v1beta1"
@@ -107,12 +107,11 @@ def seen(job: Job, of: Workload | None) -> Job:
 class Kueue:
     """The Workloads of one cluster; none where there is no Kueue."""
 
-    def __init__(self, api: Api, pace: Pace) -> None:
-        self._api = api
-        self._pace = pace
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._of: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
         self.listeners: list[Callable[[Workload], None]] = []
-        self.workloads = Reflector(api, path_of(GROUP, PLURAL), workload, self._hear)
+        self.workloads = Reflector(parts.api, path_of(GROUP, PLURAL), workload, self._hear)
 
     def seen(self, job: Job) -> Job:
         """Return *job* as its Workload shows it."""
@@ -160,8 +159,8 @@ class Kueue:
         return min(found, key=lambda each: each.finished, default=None)
 
     async def _write(self, of: Workload, patch: Json) -> None:
-        await self._pace.step()
-        self.workloads.put(await self._api.patch(of.path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
+        await self._parts.turn()
+        self.workloads.put(await self._parts.api.patch(of.path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
 
     def _hear(self, change: Change[Workload]) -> None:
         one = change.new or change.old

@@ -41,6 +41,11 @@ class Leader:
         self.leads = False
         self._seen: Json = {}
         self._seen_at = 0.0
+        self._renewed_at = 0.0
+
+    def may_act(self) -> bool:
+        """True while we lead and the lease is fresh, by the clock and not by what our tasks have noticed."""
+        return self.leads and time.monotonic() - self._renewed_at < RENEW_S
 
     async def run(self, lead: Callable[[], Coroutine[None, None, None]]) -> None:
         """Wait until the lease is ours, then run *lead* until it ends or the lease is lost; for ever.
@@ -72,18 +77,16 @@ class Leader:
                 await self._write({**self._seen["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
 
     async def _renew(self) -> None:
-        renewed = time.monotonic()
-        while time.monotonic() - renewed < RENEW_S:
+        while self.may_act():
             await asyncio.sleep(TRY_S)
             # Not wait_for: before Python 3.12 it may swallow the cancellation that ends us.
             attempt = asyncio.create_task(self._try())
             try:
-                await asyncio.wait({attempt}, timeout=RENEW_S - (time.monotonic() - renewed))
+                await asyncio.wait({attempt}, timeout=RENEW_S - (time.monotonic() - self._renewed_at))
             finally:
                 attempt.cancel()
-            if attempt.done() and not attempt.cancelled() and attempt.result():
-                renewed = time.monotonic()
-            elif self._holder(self._seen) not in {self.me, ""}:
+            has_failed = not attempt.done() or attempt.cancelled() or not attempt.result()
+            if has_failed and self._holder(self._seen) not in {self.me, ""}:
                 return
 
     async def _try(self) -> bool:
@@ -112,16 +115,20 @@ class Leader:
     async def _make(self) -> bool:
         meta = {"name": self._name, "namespace": self._namespace}
         body = {"apiVersion": GROUP, "kind": "Lease", "metadata": meta, "spec": self._spec(_now(), 0)}
+        asked = time.monotonic()
         try:
             self._look(await self._api.post(self._create, body))
         except SchedulerError as error:
             log.warning("The lease %s cannot be made: %s.", self._name, error)
             return False
+        self._renewed_at = asked
         return True
 
     async def _write(self, spec: Json) -> None:
+        asked = time.monotonic()
         # With the version that was read: whoever was quicker has it, and we get a conflict.
         self._look(await self._api.put(self._path, {**self._seen, "spec": spec}))
+        self._renewed_at = asked
 
     def _spec(self, since: str | None, changes: int) -> Json:
         return {

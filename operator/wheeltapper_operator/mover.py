@@ -51,27 +51,29 @@ class Mover:
         elif move is Move.RESUME:
             await self._resume(job, order)
         elif move is Move.FORGET:
-            await self._forget(job)
+            await self._forget(job, order)
         return move is not Move.NOTHING
 
     async def _suspend(self, job: Job, order: Order) -> None:
         if job.queued and not await self._kueue.suspend(job):
             await self._forget(job)  # a person has
             return
-        await self._writer.patch(job, gang.suspended(job, self._writer.kind, order))
         if order.stop:
-            text = "it would fail again in the same way, for ever; resume it to try"
-            self._writer.tell(job, "Stopped", text, warning=True)
+            self._writer.tell_stopped(job, order.attempt)
+        await self._writer.patch(job, gang.suspended(job, self._writer.kind, order))
 
     async def _resume(self, job: Job, order: Order) -> None:
+        item = await self._writer.read(job)
+        # Said first: when the answer to a write is lost, nothing comes back here.
+        self._writer.tell_requeued(job, order.attempt)
         if job.queued:
             await self._kueue.resume(job)
-        item = await self._writer.read(job)
         await self._writer.patch(job, gang.resumed(item, job, self._writer.kind, self._exclude(job, order)))
         self._dead.forget(job)
-        self._writer.tell(job, "Requeued", f"attempt {order.attempt + 1} begins", warning=False)
 
-    async def _forget(self, job: Job) -> None:
+    async def _forget(self, job: Job, order: Order | None = None) -> None:
+        if order is not None and order.stop and job.suspended:
+            self._writer.tell_stopped(job, order.attempt)
         if job.queued:
             await self._kueue.forget(job)
         await self._writer.patch(job, gang.forgotten(job))

@@ -27,16 +27,16 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node. ``quarantine`` and ``history`` are our own records on it, as they stand there.
+    """A node, without its version: a heartbeat is no change.
 
-    ``pool`` and ``domain`` are what the configured labels say; ``boot_id`` is the kubelet's word for its boot;
-    ``annotated`` says whether it has any annotation at all, which a JSON patch must know; ``unready_since`` (Unix
-    seconds) is the cluster's word for when it fell silent or ill, 0 while it is ready.
+    ``quarantine`` and ``history`` are our own records on it, as they stand there. ``pool`` and ``domain`` are what the
+    configured labels say; ``boot_id`` is the kubelet's word for its boot; ``annotated`` says whether it has any
+    annotation at all, which a JSON patch must know; ``unready_since`` (Unix seconds) is the cluster's word for when it
+    fell silent or ill, 0 while it is ready.
     """
 
     name: str
     uid: str
-    version: str
     cordoned: bool
     taints: tuple[Taint, ...]
     quarantine: str
@@ -83,7 +83,6 @@ def node(item: Json, labels: Labels) -> Node:
     return Node(
         name=meta["name"],
         uid=meta["uid"],
-        version=meta["resourceVersion"],
         cordoned=bool(spec.get("unschedulable")),
         taints=tuple(
             Taint(each["key"], each.get("value") or "", each.get("effect") or "", each.get("timeAdded") or "")

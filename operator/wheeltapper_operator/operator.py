@@ -32,13 +32,15 @@ class Operator:
     def __init__(self, api: Api, settings: Config, me: str) -> None:
         section = settings.kubernetes
         self._mode = settings.policy.mode.value
-        # Events have a pace of their own: what people read must not hold up what protects jobs.
-        self._events = Events(api, Pace(section.writes_per_s / 4, section.writes_burst))
-        pace = Pace(section.writes_per_s, section.writes_burst)
-        self.parts = parts = Parts(api, settings, catalogue.load(settings.diagnosis.catalogue_dirs), pace, self._events)
         self.leader = Leader(api, section.namespace, names.LEASE, me)
+        # Events have a pace of their own: what people read must not hold up what protects jobs.
+        slower = Pace(section.writes_per_s / 4, section.writes_burst)
+        self._events = Events(api, slower, self.leader.may_act)
+        pace = Pace(section.writes_per_s, section.writes_burst)
+        known = catalogue.load(settings.diagnosis.catalogue_dirs)
+        self.parts = parts = Parts(api, settings, known, pace, self._events, self.leader.may_act)
         self.keeper = Keeper(parts)
-        self.kueue = Kueue(api, pace)
+        self.kueue = Kueue(parts)
         self.jobs = [JobKeeper(parts, kind, self.keeper, self.kueue) for kind in KINDS]
         self.webhook = Webhook(section.preflight) if section.preflight.enabled else None
         self._trust = Trust(parts, self.webhook) if self.webhook is not None else None

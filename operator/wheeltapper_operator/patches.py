@@ -1,7 +1,8 @@
 """A plan as the one write that carries it out.
 
 A node's taints have no merge key: a merge patch would replace those of other controllers. So it is a JSON patch that
-holds the version that was read; whoever changed the node since makes it fail, and then the plan is made anew.
+holds what was read of the node; whoever changed that since makes it fail, and then the plan is made anew. It does not
+hold the node's version: heartbeats and conditions, our own agent's first, change that all the time.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ def of(plan: Plan, node: Node) -> list[Json]:
     """Return the JSON patch of *plan* on *node*."""
     unhealthy = _taint(plan)
     taints = [_json(each) for each in node.taints if each.key != names.TAINT] + ([unhealthy] if unhealthy else [])
-    steps: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": node.version}]
-    steps.append({"op": "add", "path": "/spec/taints", "value": taints})
+    steps = [*_as_read(node), {"op": "add", "path": "/spec/taints", "value": taints}]
     if _cordon(plan, node) != node.cordoned:
         steps.append({"op": "add", "path": "/spec/unschedulable", "value": _cordon(plan, node)})
     if not node.annotated:
@@ -46,7 +46,21 @@ def cleared(node: Node) -> list[Json]:
     before = read_out(node.quarantine)
     if before is not None and before.cordoned and node.cordoned:
         steps.append({"op": "add", "path": "/spec/unschedulable", "value": False})
-    return [{"op": "test", "path": "/metadata/resourceVersion", "value": node.version}, *steps] if steps else []
+    return [*_as_read(node), *steps] if steps else []
+
+
+def _as_read(node: Node) -> list[Json]:
+    """Return the steps that fail when somebody has changed what a plan for *node* rests on; null is for the absent."""
+    known: dict[str, Any] = {
+        "/metadata/uid": node.uid,
+        "/spec/taints": [_json(each) for each in node.taints] or None,
+        "/spec/unschedulable": node.cordoned or None,
+    }
+    if node.annotated:
+        known |= {_pointer(names.QUARANTINE): node.quarantine or None, _pointer(names.HISTORY): node.history or None}
+    else:
+        known["/metadata/annotations"] = None
+    return [{"op": "test", "path": path, "value": value} for path, value in known.items()]
 
 
 def _cordon(plan: Plan, node: Node) -> bool:

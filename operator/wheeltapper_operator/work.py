@@ -15,7 +15,8 @@ AT_ONCE = 32
 """Keys worked on at the same time: each waits for the API server most of its time."""
 
 BACKOFF_S = 0.2
-BACKOFF_MAX_S = 60.0
+BACKOFF_MAX_S = 15.0
+"""What waited while the API server was away is tried again so soon after it is back."""
 
 Work = Callable[[str], Coroutine[None, None, float | None]]
 

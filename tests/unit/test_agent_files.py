@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import select
 import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.unit.make import BOOT, xid79
+from wheeltapper import catalogue
 from wheeltapper.evidence import Disposition
-from wheeltapper_hooks.agent import files, kernel_log, store
+from wheeltapper_hooks.agent import files, kernel_log, kernel_watch, store
 from wheeltapper_hooks.agent.kernel_log import KernelLog
+from wheeltapper_hooks.agent.kernel_watch import KernelWatch
 from wheeltapper_hooks.agent.markers import DEAD_AFTER_S, Marker, Markers
 from wheeltapper_hooks.agent.store import Store
 
@@ -175,6 +179,74 @@ def test_a_growing_file_is_read_line_by_line_and_half_lines_wait(tmp_path):
     log.close()
 
 
+def wakes(log: KernelLog) -> bool:
+    return bool(select.select([log.wakes], [], [], 0)[0])
+
+
+def test_a_file_wakes_its_reader_when_it_grows_and_not_before(tmp_path):
+    path = tmp_path / "kmsg"
+    path.write_bytes(b"one\n")
+    log = KernelLog(path)
+    log.read()
+    assert not wakes(log)
+    with path.open("ab") as more:
+        more.write(b"two\n")
+    assert wakes(log)
+    assert log.read() == (["two"], True)
+    assert not wakes(log)
+    log.close()
+
+
+def test_a_file_that_took_the_name_of_another_wakes_its_reader(tmp_path):
+    path = tmp_path / "kmsg"
+    path.write_bytes(b"one\n")
+    log = KernelLog(path)
+    log.read()
+    path.rename(tmp_path / "kmsg.1")
+    path.write_bytes(b"two\n")
+    assert log.read() == (["two"], True)
+    with path.open("ab") as more:
+        more.write(b"three\n")
+    assert wakes(log)
+    log.close()
+
+
+def test_a_file_that_may_not_be_listened_to_is_read_all_the_same(tmp_path, monkeypatch):
+    def refuse(_fd):
+        raise OSError("no more watches")
+
+    monkeypatch.setattr(kernel_log, "Growth", refuse)
+    path = tmp_path / "kmsg"
+    path.write_bytes(b"one\n")
+    log = KernelLog(path)
+    assert log.wakes is None
+    assert log.read() == (["one"], True)
+    log.close()
+
+
+def test_who_could_not_read_all_at_once_does_not_wait_for_more(tmp_path, monkeypatch):
+    """What was written before is announced no more."""
+    monkeypatch.setattr(kernel_log, "LINES_A_LOOK", 10)
+    monkeypatch.setattr(kernel_log, "CHUNK", 64)
+    path = tmp_path / "kmsg"
+    path.write_text("6,1,1,-;a line of the kernel\n" * 1000)
+    monkeypatch.setattr(kernel_watch, "ROTATED_S", 3600.0)
+    watch = KernelWatch(path, "n1", BOOT, catalogue.load(()), lambda _found, _cursor: None)
+    looks = 0
+
+    async def follow() -> None:
+        nonlocal looks
+        watch.look()
+        while watch.blind:
+            await watch.until_it_may_have_grown()
+            watch.look()
+            looks += 1
+
+    asyncio.run(asyncio.wait_for(follow(), 60))
+    watch.close()
+    assert looks > 10
+
+
 def test_a_long_log_is_read_in_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_log, "LINES_A_LOOK", 10)
     monkeypatch.setattr(kernel_log, "CHUNK", 64)
@@ -201,7 +273,11 @@ def test_an_overrun_is_told_and_reading_goes_on(tmp_path, monkeypatch, caplog):
     log = KernelLog(path)
     answers = iter([b"6,1,1,-;one\n", BrokenPipeError(), b"6,9,9,-;nine\n", BlockingIOError()])
 
-    def read(_fd: int, _size: int) -> bytes:
+    really = kernel_log.os.read
+
+    def read(fd: int, size: int) -> bytes:
+        if fd != log.fd:
+            return really(fd, size)
         answer = next(answers)
         if isinstance(answer, OSError):
             raise answer

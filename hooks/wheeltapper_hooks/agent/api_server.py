@@ -36,10 +36,10 @@ class Refused(OSError):  # noqa: N818 - it reads as what it is
 class ApiServer:
     """One server, for one thread at a time."""
 
-    def __init__(self, environment: Mapping[str, str] = os.environ, account: Path = ACCOUNT) -> None:
+    def __init__(self, environment: Mapping[str, str] = os.environ, account: Path | None = None) -> None:
         self._host = environment.get("KUBERNETES_SERVICE_HOST", "")
         self._port = int(environment.get("KUBERNETES_SERVICE_PORT", "443"))
-        self._account = account
+        self._account = account or ACCOUNT
         self._connection: http.client.HTTPSConnection | None = None
 
     def request(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:

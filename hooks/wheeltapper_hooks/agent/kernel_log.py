@@ -13,6 +13,7 @@ import socket
 import stat
 from pathlib import Path
 
+from wheeltapper_hooks.agent.growth import Growth
 from wheeltapper_hooks.kernel_log_opener import NO_LOG, OPEN
 
 log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ HANDED_S = 5.0
 
 
 class KernelLog:
-    """An open kernel log. ``is_device`` says whether it can be waited on, or must be looked at again and again."""
+    """An open kernel log. ``wakes`` is readable when there may be more, or None where nothing tells of that."""
 
     def __init__(self, path: Path) -> None:
         """Open the log at *path*; raise ``OSError`` when that is not possible."""
@@ -38,10 +39,29 @@ class KernelLog:
         self.fd = _receive(path) if self._is_handed_over else os.open(path, OPEN)
         self.is_device = stat.S_ISCHR(os.fstat(self.fd).st_mode)
         self._rest = b""
+        self._growth = self._listen()
+
+    @property
+    def wakes(self) -> int | None:
+        """What can be waited on: the device itself, or what is heard of a plain file."""
+        if self.is_device:
+            return self.fd
+        return self._growth.fd if self._growth else None
 
     def close(self) -> None:
         """Close the log."""
         os.close(self.fd)
+        if self._growth is not None:
+            self._growth.close()
+
+    def _listen(self) -> Growth | None:
+        if self.is_device:
+            return None
+        try:
+            return Growth(self.fd)
+        except OSError as error:
+            log.info("Nothing tells when %s grows (%s), so it is looked at many times a second.", self.path, error)
+            return None
 
     def read(self) -> tuple[list[str], bool]:
         """Return the lines written since the last call, and whether there is nothing more to read now.
@@ -49,6 +69,8 @@ class KernelLog:
         Raises:
             OSError: the log can no longer be read.
         """
+        if self._growth is not None:
+            self._growth.take()
         self._restart_if_truncated()
         lines: list[str] = []
         while len(lines) < LINES_A_LOOK:
@@ -78,8 +100,9 @@ class KernelLog:
         if os.path.samestat(os.fstat(new), os.fstat(self.fd)):
             os.close(new)
             return False
-        os.close(self.fd)
+        self.close()
         self.fd, self._rest = new, b""
+        self._growth = self._listen()
         return True
 
     def _restart_if_truncated(self) -> None:

@@ -19,7 +19,10 @@ from wheeltapper_hooks.agent.kernel_log import KernelLog
 log = logging.getLogger(__name__)
 
 POLL_S = 0.05
-"""How often a plain file is looked at; the device wakes us itself."""
+"""How often a plain file is looked at that nothing tells of; the device wakes us itself."""
+
+ROTATED_S = 1.0
+"""How often a plain file is looked at that wakes us: another may bear its name by now."""
 
 REOPEN_S = 1.0
 """How often a kernel log that could not be opened is tried again."""
@@ -66,6 +69,7 @@ class KernelWatch:
         self._clock = KernelClock()
         self._log: KernelLog | None = None
         self._caught_up = False
+        self._is_behind = False
         self._changed = False
 
     def look(self) -> bool:
@@ -83,16 +87,23 @@ class KernelWatch:
         if source is None:
             await asyncio.sleep(REOPEN_S)
             return
-        if not source.is_device:
+        if self._is_behind:
+            await asyncio.sleep(0)
+            return
+        wakes = source.wakes
+        if wakes is None:
             await asyncio.sleep(POLL_S)
             return
         loop = asyncio.get_running_loop()
         grown = asyncio.Event()
-        loop.add_reader(source.fd, grown.set)
+        later = None if source.is_device else loop.call_later(ROTATED_S, grown.set)
+        loop.add_reader(wakes, grown.set)
         try:
             await grown.wait()
         finally:
-            loop.remove_reader(source.fd)
+            loop.remove_reader(wakes)
+            if later is not None:
+                later.cancel()
 
     def close(self) -> None:
         """Remember the place in the log, and let it go."""
@@ -116,6 +127,7 @@ class KernelWatch:
             source.close()
             self._log = None
             return True
+        self._is_behind = not drained
         found: list[Finding] = []
         for record in filter(None, map(kmsg.parse_record, lines)):
             if not self._caught_up and record.sequence <= self.cursor:

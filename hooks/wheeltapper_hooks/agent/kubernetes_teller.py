@@ -40,6 +40,7 @@ class KubernetesTeller:
         self._server = server
         self._path = f"/apis/{names.GROUP}/nodehealths"
         self._told: Json | None = None
+        self._shown: Json | None = None
 
     async def tell_for_ever(self) -> None:
         """Write what changed, for ever; what the server did not take is written again."""
@@ -61,13 +62,21 @@ class KubernetesTeller:
         if self._told is None:
             self._told = self._before(own)
         status = health_status(verdict, since, self._told)
-        if status == self._told:
-            return
-        # The whole status, with a null for nothing: a merge patch adds to what is there.
-        self._server.request("PATCH", f"{own}/status", {"status": status}, MERGE)
-        patch = {"status": {"conditions": [condition(verdict, time.time())]}}
-        self._server.request("PATCH", f"/api/v1/nodes/{quote(verdict.node)}/status", patch, STRATEGIC)
-        self._told = status
+        if status != self._told:
+            # The whole status, with a null for nothing: a merge patch adds to what is there.
+            self._server.request("PATCH", f"{own}/status", {"status": status}, MERGE)
+            self._told = status
+        self._show(verdict, f"/api/v1/nodes/{quote(verdict.node)}/status")
+
+    def _show(self, verdict: Verdict, path: str) -> None:
+        """Have the node's condition say *verdict*; an agent before us may have died before it did."""
+        if self._shown is None:
+            # A patch of nothing changes nothing and returns the node, and asks for no right to read nodes.
+            self._shown = _ours(self._server.request("PATCH", path, {}, STRATEGIC))
+        shown = condition(verdict, time.time(), self._shown)
+        if _words(shown) != _words(self._shown):
+            self._server.request("PATCH", path, {"status": {"conditions": [shown]}}, STRATEGIC)
+            self._shown = shown
 
     def _before(self, own: str) -> Json:
         """Return what the cluster holds of us, and make our object where there is none."""
@@ -95,21 +104,45 @@ def health_status(verdict: Verdict, since: float, before: Json) -> Json:
         "bootID": verdict.boot_id,
         "since": min(round(since, 3), before["since"]) if goes_on and "since" in before else round(since, 3),
         "sentence": str(verdict)[:MESSAGE_MAX],
-        "findings": [codec.dump(each) for each in verdict.findings[:FINDINGS_MAX]],
+        "findings": [_without_nulls(codec.dump(each)) for each in verdict.findings[:FINDINGS_MAX]],
     }
 
 
-def condition(verdict: Verdict, now: float) -> Json:
-    """Return the node's condition: True is a problem, as everywhere in Kubernetes but in Ready."""
+def _without_nulls(record: Json) -> Json:
+    """Return *record* as a merge patch leaves it: what comes back must be what was sent, or each new agent writes."""
+    return {
+        key: _without_nulls(value) if isinstance(value, dict) else value
+        for key, value in record.items()
+        if value is not None
+    }
+
+
+def condition(verdict: Verdict, now: float, before: Json) -> Json:
+    """Return the node's condition: True is a problem, as everywhere in Kubernetes but in Ready.
+
+    *before* is the one that stands there, or empty; while its status stays, so does the time of its last transition.
+    """
     stamp = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    status = _STATUS.get(verdict.state, "False")
+    stays = before.get("status") == status and before.get("lastTransitionTime")
     return {
         "type": names.CONDITION,
-        "status": _STATUS.get(verdict.state, "False"),
+        "status": status,
         "reason": reason(verdict),
         "message": str(verdict)[:MESSAGE_MAX],
         "lastHeartbeatTime": stamp,
-        "lastTransitionTime": stamp,
+        "lastTransitionTime": before["lastTransitionTime"] if stays else stamp,
     }
+
+
+def _ours(node: Json) -> Json:
+    """Return our condition on *node*; an empty one where there is none."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == names.CONDITION), {})
+
+
+def _words(shown: Json) -> tuple[object, ...]:
+    return tuple(shown.get(key) for key in ("status", "reason", "message"))
 
 
 def reason(verdict: Verdict) -> str:

@@ -21,6 +21,7 @@ class FakeApi:
         self.watches: list[asyncio.Queue[Any]] = []
         self.page = 2
         self.writes = 0
+        self.one_page = asyncio.Semaphore(1)
 
     def set(self, path: str, name: str, **rest: Any) -> dict[str, Any]:
         """Put an object there, as somebody else would, and tell the watches of it."""

@@ -71,7 +71,7 @@ def test_a_node_gets_back_what_it_was(api: Api, cordoned: bool) -> None:
     node(api, "n1", annotations=ours, taints=[OTHERS, OURS], conditions=("Ready", names.CONDITION))
     clean(api)
 
-    steps = {step["path"]: step for step in api.patches["/api/v1/nodes/n1"]}
+    steps = {step["path"]: step for step in api.patches["/api/v1/nodes/n1"] if step["op"] != "test"}
     assert steps["/spec/taints"]["value"] == [OTHERS]
     assert ("/spec/unschedulable" in steps) is cordoned
     assert {path for path, step in steps.items() if step["op"] == "remove"} == {

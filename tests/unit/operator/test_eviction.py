@@ -66,7 +66,7 @@ class Events:
 def parts(api: Api, text: str = "") -> tuple[Parts, Events]:
     events = Events()
     settings = config.parse(text)
-    return Parts(api, settings, catalogue.load(()), Pace(1000.0, 100), events, lambda: NOW), events
+    return Parts(api, settings, catalogue.load(()), Pace(1000.0, 100), events, lambda: True, lambda: NOW), events
 
 
 def a_pod(name: str = "notebook", gpus: int = 1, phase: str = "Running", **meta: Any) -> dict[str, Any]:

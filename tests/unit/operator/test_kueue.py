@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.operator.fake import FakeApi
+from tests.unit.operator.test_eviction import parts
 from tests.unit.operator.test_gang import NOW, ORDER, PAST, merged, pytorch
 from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
@@ -16,7 +17,6 @@ from wheeltapper_operator.api import ApiError
 from wheeltapper_operator.gang import Move, Order
 from wheeltapper_operator.jobs import PYTORCH, Job, job
 from wheeltapper_operator.kueue import Kueue, seen, workload
-from wheeltapper_operator.pace import Pace
 from wheeltapper_operator.reflector import Change
 
 PATH = "/apis/kueue.x-k8s.io/v1beta1/namespaces/team/workloads"
@@ -128,7 +128,7 @@ class Api(FakeApi):
 
 def the_kueue(*items: dict[str, Any]) -> tuple[Kueue, Api]:
     api = Api()
-    made = Kueue(api, Pace(1000.0, 100))
+    made = Kueue(parts(api)[0])
     for item in items:
         api.objects[f"{PATH}/{item['metadata']['name']}"] = item
         made.workloads.put(item)
@@ -196,7 +196,7 @@ def test_a_workload_that_is_gone_holds_nothing():
 
 
 def test_before_workloads_were_seen_no_job_of_kueues_is_touched():
-    made = Kueue(Api(), Pace(1000.0, 100))
+    made = Kueue(parts(Api())[0])
 
     assert made.seen(ordered()).leave_alone == "it is Kueue's, and its Workload cannot be seen"
     assert made.seen(job(pytorch(), PYTORCH)).leave_alone == ""

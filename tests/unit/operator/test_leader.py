@@ -109,6 +109,24 @@ def test_one_that_cannot_renew_stops_by_itself():
     assert len(play(work)) == 2
 
 
+def test_a_leader_that_stood_still_for_too_long_may_not_act_before_it_has_renewed(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(leader.time, "monotonic", lambda: clock[0])
+
+    async def whole():
+        one = Leader(FakeApi(), "wheeltapper", "op", "a")
+        assert not one.may_act()
+        assert await one._try()
+        one.leads = True
+        assert one.may_act()
+        clock[0] += leader.RENEW_S
+        assert not one.may_act()
+        assert await one._try()
+        assert one.may_act()
+
+    asyncio.run(whole())
+
+
 def test_a_lease_that_somebody_else_has_taken_is_lost():
     async def work(two):
         await two.until(lambda: two.leads)

@@ -33,7 +33,6 @@ def a_node(**changes) -> Node:
     values = {
         "name": "n1",
         "uid": "u1",
-        "version": "7",
         "cordoned": False,
         "taints": (THEIRS,),
         "quarantine": "",
@@ -62,8 +61,8 @@ def plan(of, health, standing=ROOM, text="mode = 'quarantine'", now=NOW):
 def carried_out(of: Node, planned) -> Node:
     """Return the node as it is after the patch of *planned*, as an API server would make it."""
     document = {
-        "metadata": {"resourceVersion": of.version, "annotations": {}},
-        "spec": {"taints": [], "unschedulable": of.cordoned},
+        "metadata": {"uid": of.uid, "annotations": {names.QUARANTINE: of.quarantine, names.HISTORY: of.history}},
+        "spec": {"taints": [patches._json(each) for each in of.taints], "unschedulable": of.cordoned},
     }
     for step in patches.of(planned, of):
         *way, last = [part.replace("~1", "/").replace("~0", "~") for part in step["path"].removeprefix("/").split("/")]
@@ -71,7 +70,7 @@ def carried_out(of: Node, planned) -> Node:
         for part in way:
             place = place[part]
         if step["op"] == "test":
-            assert place[last] == step["value"]
+            assert (place[last] or None) == step["value"]
         elif step["op"] == "remove":
             place.pop(last, None)
         else:
@@ -79,7 +78,6 @@ def carried_out(of: Node, planned) -> Node:
     annotations = document["metadata"]["annotations"]
     return replace(
         of,
-        version=str(int(of.version) + 1),
         cordoned=document["spec"]["unschedulable"],
         taints=tuple(
             Taint(each["key"], each.get("value", ""), each["effect"], each.get("timeAdded", ""))
@@ -149,6 +147,24 @@ def test_a_node_that_is_out_waits_for_its_reboot_then_for_its_hold_then_comes_ba
     assert [each.outcome for each in quarantine.read_history(after.history)] == [Outcome.DONE, Outcome.RELEASED]
 
 
+def test_a_node_says_what_was_last_done_about_it_and_when():
+    assert quarantine.last_act(a_node()) is None
+
+    out = taken_out()
+    act = quarantine.last_act(out)
+    assert (act.step, act.why, act.at) == (Step.QUARANTINE, plan(a_node(), sick()).why, NOW)
+
+    booted = replace(out, boot_id="another")
+    back = plan(booted, well(NOW + 50), now=LATER)
+    act = quarantine.last_act(carried_out(booted, back))
+    assert (act.step, act.why, act.at) == (Step.RELEASE, back.why, LATER)
+
+    undone = replace(out, cordoned=False)
+    settled = plan(undone, sick(), now=LATER)
+    act = quarantine.last_act(carried_out(undone, settled))
+    assert (act.step, act.why, act.at) == (Step.SETTLE, settled.why, LATER)
+
+
 def test_the_hold_begins_with_the_quarantine_however_long_the_agent_was_content():
     booted = replace(taken_out(), boot_id="another")
 
@@ -196,7 +212,25 @@ def test_a_node_without_annotations_gets_the_table_first():
     paths = [step["path"] for step in steps]
 
     assert paths.index("/metadata/annotations") < paths.index("/metadata/annotations/wheeltapper.dev~1quarantine")
-    assert steps[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    assert {"op": "test", "path": "/metadata/annotations", "value": None} in steps
+
+
+def test_a_patch_holds_what_its_plan_rests_on_and_no_version():
+    """A node's status changes all the time, by its kubelet and by our own agent."""
+    tests = {
+        step["path"]: step["value"] for step in patches.of(plan(a_node(), sick()), a_node()) if step["op"] == "test"
+    }
+
+    assert tests["/spec/taints"] == [{"key": THEIRS.key, "effect": "NoExecute", "timeAdded": THEIRS.added}]
+    assert (tests["/metadata/uid"], tests["/spec/unschedulable"]) == ("u1", None)
+    assert tests["/metadata/annotations/wheeltapper.dev~1quarantine"] is None
+    assert "/metadata/resourceVersion" not in tests
+
+
+def test_a_heartbeat_is_no_change():
+    later = {**ITEM, "metadata": {**ITEM["metadata"], "resourceVersion": "6"}}
+
+    assert node(later, Labels("pool", "rack")) == node(ITEM, Labels("pool", "rack"))
 
 
 ITEM = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from wheeltapper_operator.api import ApiError
 from wheeltapper_operator.reflector import Change, Reflector
 
 NODES = "/api/v1/nodes"
+PODS = "/api/v1/pods"
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +104,22 @@ def test_a_list_that_fails_is_tried_again(play):
     assert play.run(go) == [("n1", None, 1)]
 
 
+def test_a_list_that_is_never_in_time_is_not_asked_for_without_a_pause(play, monkeypatch):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(reflector, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
+    play.api.fails = [GONE] * 3
+
+    async def go():
+        await play.watching()
+
+    assert play.run(go) == []
+    assert len(pauses) == 3
+
+
 def test_a_kind_that_the_cluster_does_not_have_is_none_of_it(play):
     play.api.fails = [ApiError(404, "NotFound", "no such kind")]
 
@@ -135,3 +153,32 @@ def test_a_heartbeat_that_changes_nothing_is_no_change(play):
         await play.until(lambda: len(play.reflector) == 2)
 
     assert play.run(go) == [("n1", None, 1), ("n2", None, 1)]
+
+
+def test_of_all_lists_one_page_is_read_at_a_time():
+    api, busy, most = FakeApi(), set(), [0]
+    for path in (NODES, PODS):
+        for number in range(7):
+            api.set(path, f"n{number}", spec=1)
+    get = api.get
+
+    async def slow(path, **query):
+        busy.add(path)
+        most[0] = max(most[0], len(busy))
+        await asyncio.sleep(0)
+        busy.remove(path)
+        return await get(path, **query)
+
+    api.get = slow
+
+    async def whole():
+        both = [Reflector(api, path, lambda item: item["spec"], lambda _change: None) for path in (NODES, PODS)]
+        tasks = [asyncio.create_task(each.run()) for each in both]
+        await asyncio.wait_for(asyncio.gather(*(each.synced.wait() for each in both)), 5)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return [len(each) for each in both]
+
+    assert asyncio.run(whole()) == [7, 7]
+    assert most == [1]

@@ -39,7 +39,15 @@ def test_a_reason_is_one_word(of, said):
     ("state", "status"), [(State.OK, "False"), (State.WARN, "False"), (State.FAIL, "True"), (State.UNKNOWN, "Unknown")]
 )
 def test_true_is_a_problem(state, status):
-    assert condition(verdict(state), 0.0)["status"] == status
+    assert condition(verdict(state), 0.0, {})["status"] == status
+
+
+def test_the_time_of_the_last_transition_is_that_of_the_status_and_not_of_the_words():
+    first = condition(verdict(State.FAIL, xid79("n1")), 0.0, {})
+    other = condition(verdict(State.FAIL, xid79("n1", gpu="0000:4c:00")), 60.0, first)
+    well = condition(verdict(State.OK), 120.0, other)
+
+    assert [each["lastTransitionTime"][14:19] for each in (first, other, well)] == ["00:00", "00:00", "02:00"]
 
 
 def test_what_the_agent_writes_is_what_the_operator_reads():
