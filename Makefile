@@ -57,8 +57,9 @@ demo-kubernetes: kubernetes ## play the whole loop on a real Kubernetes cluster 
 image: $(READY) ## build the image with docker: make image BASE=python:3.13-slim IMAGE=wheeltapper:0.1.0
 	docker build --tag $(IMAGE) --build-arg BASE=$(BASE) "$$($(BIN)/python -m charts.image_context $(BASE_PYTHON))"
 
-chart: kubernetes ## make the chart's schema and the snapshots of its tests anew
+chart: kubernetes ## make the chart's schema, its copy of monitoring/ and the snapshots of its tests anew
 	$(BIN)/python -m charts.values_schema
+	$(BIN)/python -m charts.monitoring
 	$(BIN)/python -m charts.snapshots "$$($(BIN)/python -c 'from tests.e2e.kubernetes.cluster import cache; print(cache.find().bin)')/helm"
 
 test-kubernetes: kubernetes ## the tests that need a Kubernetes cluster

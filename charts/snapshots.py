@@ -16,6 +16,18 @@ CASES: dict[str, tuple[str, ...]] = {
     "default": (),
     "full": ("--set=config.policy.mode=full", "--set=agent.host.kernelLog=/machine/kmsg", "--set-string=image.tag=1"),
     "preflight": ("--set=config.kubernetes.preflight.enabled=true",),
+    "monitoring": (
+        "--set=monitoring.enabled=true",
+        "--set=monitoring.prometheusOperator.enabled=true",
+        "--show-only=templates/monitoring.yaml",
+        "--show-only=templates/configmap.yaml",
+        "--show-only=templates/operator.yaml",
+    ),
+    "moving": (
+        "--set=config.kubernetes.evict=true",
+        "--set=config.kubernetes.dead_nodes=delete_pods",
+        "--show-only=templates/rbac.yaml",
+    ),
     "bare": ("--set=admissionPolicy.enabled=false", "--set=cleanUp.enabled=false", "--set=operator.replicas=1"),
 }
 

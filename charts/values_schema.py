@@ -82,6 +82,19 @@ class Switch(Values):
     enabled: bool
 
 
+class Labelled(Switch):
+    """Objects that others look for by their labels."""
+
+    labels: dict[str, str]
+
+
+class Monitoring(Switch):
+    """Metrics, alert rules and the dashboard."""
+
+    prometheusOperator: Labelled  # noqa: N815
+    dashboard: Labelled
+
+
 class Chart(Values):
     """All values."""
 
@@ -91,6 +104,7 @@ class Chart(Values):
     operator: Operator
     agent: Agent
     admissionPolicy: Switch  # noqa: N815
+    monitoring: Monitoring
     cleanUp: Switch  # noqa: N815
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Coroutine
 
 from wheeltapper import kubernetes_names as names
 from wheeltapper.errors import SchedulerError
-from wheeltapper_operator import gang, objects, patches
+from wheeltapper_operator import gang, kueue, objects, patches
 from wheeltapper_operator.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api, ApiError, Json, path_of
 from wheeltapper_operator.jobs import KINDS, Kind, job
 
@@ -48,6 +48,10 @@ async def clean(api: Api, namespace: str, release: str, operator: str, agent: st
         async for item in _all(api, kind.path()):
             meta = item["metadata"]
             await _try(left, f"{kind.name} {meta['namespace']}/{meta['name']}", _clean_job(api, kind, item))
+    async for item in _all(api, path_of(kueue.GROUP, kueue.PLURAL)):
+        meta = item["metadata"]
+        if names.ORDER in (meta.get("annotations") or {}):
+            await _try(left, f"Workload {meta['namespace']}/{meta['name']}", _clean_workload(api, item))
     await _delete(api, path_of(names.GROUP, "nodehealths"))
     await _delete(api, path_of("coordination.k8s.io/v1", "leases", namespace, names.LEASE))
     if left:
@@ -97,6 +101,21 @@ async def _clean_job(api: Api, kind: Kind, item: Json) -> None:
             if not error.is_conflict or attempt == TRIES - 1:
                 raise
             item = await api.get(kind.path(view))
+        else:
+            return
+
+
+async def _clean_workload(api: Api, item: Json) -> None:
+    for attempt in range(TRIES):
+        view = kueue.workload(item)
+        if view is None:
+            return
+        try:
+            await api.patch(view.path, kueue.cleared(view), MERGE_PATCH, fieldManager=names.MANAGER)
+        except ApiError as error:
+            if not error.is_conflict or attempt == TRIES - 1:
+                raise
+            item = await api.get(view.path)
         else:
             return
 

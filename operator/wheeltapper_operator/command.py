@@ -42,14 +42,21 @@ def run(
     """Watch the cluster until SIGTERM. Exit code 2: it cannot start."""
     import os
     import socket
+    from contextlib import AsyncExitStack
 
     async def serve(api: Api) -> None:
         from wheeltapper.config import load
         from wheeltapper_operator.operator import Operator
         from wheeltapper_operator.probes import served
 
-        operator = Operator(api, load(config), f"{socket.gethostname()}-{os.getpid()}")
-        async with served(probes, operator.has_seen_the_cluster):
+        settings = load(config)
+        operator = Operator(api, settings, f"{socket.gethostname()}-{os.getpid()}")
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(served(probes, operator.has_seen_the_cluster))
+            if settings.metrics.operator_port is not None:
+                from wheeltapper_operator.metrics import shown  # 10 MB that an operator without metrics need not hold
+
+                await stack.enter_async_context(shown(settings.metrics, operator))
             await operator.run()
 
     _with_api(kubeconfig, serve, "it cannot start")

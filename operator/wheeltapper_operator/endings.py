@@ -35,6 +35,8 @@ class Ending:
     fault: str = ""
     kept_off: dict[str, str] = field(default_factory=dict)
     pending: int = 0
+    silent: dict[str, float] = field(default_factory=dict)
+    """The attempt's nodes that are not ready, and since when (Unix seconds), as the cluster says."""
 
     def take(self, pod: Pod, now: float) -> None:
         """Take up how *pod* ended."""

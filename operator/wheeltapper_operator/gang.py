@@ -45,7 +45,7 @@ class Move(str, Enum):
     WAIT = "wait"
     RESUME = "resume"
     FORGET = "forget"
-    """A person has taken the job in hand: the order goes."""
+    """A person has taken the job in hand, or it has ended: the order goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +82,16 @@ def read_attempts(job: Job) -> tuple[Past, ...]:
 
 def read_order(job: Job) -> Order | None:
     """Return the order on *job*; None when there is none, or none for this very job: a copy has another UID."""
+    order = order_in(job.order)
+    return order if order is not None and order.uid == job.uid else None
+
+
+def order_in(text: str) -> Order | None:
+    """Return the order in an annotation; None when there is none, or none that is understood."""
     try:
-        order = codec.loads(Order, job.order) if job.order else None
+        return codec.loads(Order, text) if text else None
     except ValidationError:
         return None
-    return order if order is not None and order.uid == job.uid else None
 
 
 def number_of(job: Job) -> int:
@@ -120,13 +125,15 @@ def next_move(job: Job, order: Order | None, pods: int, now: float) -> Move:
         return Move.NOTHING
     if job.succeeded or (order.stage is Stage.SUSPENDED and not job.suspended):
         return Move.FORGET
+    if job.queued and job.failed:
+        return Move.FORGET  # for Kueue it has finished, and nothing makes it queue again
     if order.stage is Stage.ORDERED:
         return Move.SUSPEND
     if order.stop:
         return Move.FORGET
     if job.failed:
         return Move.REVIVE
-    if pods or now < order.not_before:
+    if pods or job.stopping or now < order.not_before:
         return Move.WAIT
     return Move.RESUME
 
@@ -139,9 +146,9 @@ def concluded(job: Job, order: Order | None, past: Past, label: str) -> Json:
 
 
 def suspended(job: Job, kind: Kind, order: Order) -> Json:
-    """Return the merge patch that suspends *job*."""
+    """Return the merge patch that suspends *job*; one that is Kueue's is only marked, and Kueue is told elsewhere."""
     after = Order(order.uid, order.attempt, order.not_before, order.exclude, Stage.SUSPENDED, order.stop)
-    return _annotated(job, {names.ORDER: codec.dumps(after)}) | kind.suspension(True)
+    return _annotated(job, {names.ORDER: codec.dumps(after)}) | ({} if job.queued else kind.suspension(True))
 
 
 def forgotten(job: Job) -> Json:
@@ -152,7 +159,8 @@ def forgotten(job: Job) -> Json:
 def cleared(job: Job, kind: Kind) -> Json:
     """Return the merge patch after which *job* carries nothing of ours, and goes on if it was we who held it."""
     order = read_order(job)
-    held = order is not None and order.stage is Stage.SUSPENDED and not order.stop and job.suspended
+    is_ours = order is not None and order.stage is Stage.SUSPENDED and not order.stop
+    held = is_ours and job.suspended and not job.queued
     ours = (names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.LABEL)
     return _annotated(job, dict.fromkeys(ours)) | (kind.suspension(False) if held else {})
 
@@ -167,7 +175,13 @@ def revived(item: Json) -> Json:
 
 
 def resumed(item: Json, job: Job, kind: Kind, exclude: Sequence[str]) -> Json:
-    """Return the merge patch that sends *job* on without the hosts in *exclude*; *item* is its JSON."""
+    """Return the merge patch that sends *job* on without the hosts in *exclude*; *item* is its JSON.
+
+    Kueue compares a job's templates with what it has admitted: one that is Kueue's keeps them, and the taint alone
+    keeps it off a node.
+    """
+    if job.queued:
+        return _annotated(job, {names.ORDER: None})
     hosts = tuple(dict.fromkeys(exclude))[-EXCLUDED_MAX:] if kind.excludes else ()
     before = read_names(job.excluded)
     patch = kind.suspension(False)

@@ -15,14 +15,17 @@ from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
 from wheeltapper_operator import gang, interruptions, judge
-from wheeltapper_operator.api import MERGE_PATCH, ApiError, Json, path_of
+from wheeltapper_operator.api import ApiError, path_of
 from wheeltapper_operator.endings import Ending
-from wheeltapper_operator.events import LIFE_S, Regarding
+from wheeltapper_operator.events import LIFE_S
 from wheeltapper_operator.evidence import Evidence
-from wheeltapper_operator.gang import Move, Order, Past
-from wheeltapper_operator.jobs import Job, Kind, read_names
+from wheeltapper_operator.gang import Order, Past
+from wheeltapper_operator.jobs import Job, Kind
 from wheeltapper_operator.jobs import job as job_view
+from wheeltapper_operator.jobwriter import JobWriter
 from wheeltapper_operator.keeper import Keeper
+from wheeltapper_operator.kueue import Kueue, Workload
+from wheeltapper_operator.mover import Mover
 from wheeltapper_operator.objects import NodeHealth
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.pods import Pod
@@ -39,7 +42,7 @@ MOVE_S = 1.0
 class JobKeeper:
     """The jobs of one kind, and their pods."""
 
-    def __init__(self, parts: Parts, kind: Kind, nodes: Keeper) -> None:
+    def __init__(self, parts: Parts, kind: Kind, nodes: Keeper, kueue: Kueue) -> None:
         self._parts = parts
         self._kind = kind
         self._nodes = nodes
@@ -57,7 +60,11 @@ class JobKeeper:
             self._hear_pod,
             {"labelSelector": kind.pod_label},
         )
+        self._writer = JobWriter(parts, kind, self.jobs)
+        self._kueue = kueue
+        self._mover = Mover(parts, self._writer, nodes.nodes, kueue)
         nodes.listeners.append(self._hear_health)
+        kueue.listeners.append(self._hear_workload)
 
     async def work(self) -> None:
         """Look at every job once, and from then on at each that something happens to; for ever, while we lead."""
@@ -72,6 +79,15 @@ class JobKeeper:
         finally:
             self._leads = False
 
+    def undecided(self) -> list[float]:
+        """Return since when (Unix seconds) each attempt that is ending waits for its diagnosis."""
+        return [each.began for each in self._endings.values()]
+
+    def under_way(self) -> list[float]:
+        """Return since when (Unix seconds) each gang that is to move could have moved."""
+        orders = (gang.read_order(job) for job in self.jobs if job.order)
+        return [order.not_before for order in orders if order is not None]
+
     async def _take_over(self) -> bool:
         """Order what another operator has decided and did not come to order; return False when that cannot be done."""
         try:
@@ -84,9 +100,10 @@ class JobKeeper:
     async def _order_what_was_left(self) -> None:
         for item in (await self._parts.api.get(path_of(names.GROUP, "interruptions"))).get("items") or ():
             spec = item["spec"]
-            job = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
-            if job is None or job.uid != spec["uid"]:
+            found = self.jobs.get(f"{item['metadata']['namespace']}/{spec['job']}")
+            if found is None or found.uid != spec["uid"]:
                 continue
+            job = self._kueue.seen(found)
             if (gang.number_of(job), job.order) == (spec["attempt"], ""):
                 log.info("%s: attempt %d was decided by an operator that is gone", job.key, spec["attempt"])
                 await self._order(job, codec.load(Interruption, spec["record"]))
@@ -121,6 +138,10 @@ class JobKeeper:
             if not news_only or max(faults) > known:
                 self._begin(job).fault = health.name
                 self._queue.add(key)
+
+    def _hear_workload(self, of: Workload) -> None:
+        if of.kind == self._kind.name:
+            self._queue.add(f"{of.namespace}/{of.job}")
 
     def _hear_job(self, change: Change[Job]) -> None:
         ending, new = self._endings.get(change.key), change.new
@@ -162,17 +183,18 @@ class JobKeeper:
 
     async def _look(self, key: str) -> float | None:
         """Do what is to be done about the job *key*; return in how many seconds it must be looked at again."""
-        job = self.jobs.get(key)
-        if job is None or not self.pods.synced.is_set():
-            return None if job is None else MOVE_S
+        found = self.jobs.get(key)
+        if found is None or not self.pods.synced.is_set():
+            return None if found is None else MOVE_S
+        job = self._kueue.seen(found)
         order = gang.read_order(job)
         if order is not None:
             self._endings.pop(key, None)
-            return await self._proceed(job, order)
+            return MOVE_S if await self._mover.step(job, order, self._pods_of.get(key, {}).values()) else None
         ending = self._endings.get(key)
         if ending is None:
             return None
-        if job.suspended or job.succeeded:
+        if found.suspended or job.suspended or job.succeeded:
             self._endings.pop(key, None)  # ended by somebody's will, or well in spite of it
             return None
         due = ending.due_in(self._parts.clock())
@@ -190,6 +212,8 @@ class JobKeeper:
         healths = [health for name in attempt.nodes if (health := self._nodes.healths.get(name)) is not None]
         events = await self._evidence.events(job)
         window_s = self._parts.settings.diagnosis.window_s
+        known = [node for name in attempt.nodes if (node := self._nodes.nodes.get(name)) is not None]
+        ending.silent = {node.name: node.unready_since for node in known if not node.ready}
         diagnosis = judge.diagnosis_of(ending, attempt, healths, events, self._parts.catalogue, window_s)
         history = gang.history_of(gang.read_attempts(job), now - self._policy.infrastructure_retry_h * 3600)
         decision = decide(diagnosis, attempt, history, self._policy, now)
@@ -206,7 +230,7 @@ class JobKeeper:
         Their controller makes them anew, elsewhere; the others have not begun without them.
         """
         for uid, name in ending.kept_off.items():
-            if "Never" in job.restart or not self._is_out(ending.nodes[uid]):
+            if "Never" in job.restart or not self._mover.is_out(ending.nodes[uid]):
                 continue
             await self._parts.turn()
             path = path_of("v1", "pods", job.namespace, name)
@@ -216,36 +240,30 @@ class JobKeeper:
                 if not (error.is_conflict or error.status == 404):
                     raise
                 continue  # it is gone, or another has its name
-            self._tell(job, "Moved", f"{name} is made anew, because {ending.nodes[uid]} is out", warning=False)
+            self._writer.tell(job, "Moved", f"{name} is made anew, because {ending.nodes[uid]} is out", warning=False)
 
     async def _order(self, job: Job, interruption: Interruption) -> None:
         """Put what was decided on the job, and say it."""
         diagnosis, action = interruption.diagnosis, interruption.decision.job
+        self._parts.counts.interruptions[diagnosis.label] += 1
         past = gang.past_of(job, interruption)
         order = self._order_of(job, past, action)
         # Said first, as all that is said of a job: when the answer to the write is lost, nothing comes back here.
         self._say_interrupted(job, interruption)
-        await self._patch(job, gang.concluded(job, order, past, diagnosis.label))
+        await self._writer.patch(job, gang.concluded(job, order, past, diagnosis.label))
 
     def _say_interrupted(self, job: Job, interruption: Interruption) -> None:
         action = interruption.decision.job
         refrain = f" Not done: {job.leave_alone}." if action.requeue and job.leave_alone else ""
         said = f"{interruption.diagnosis.sentence} Decision: {action.reason}.{refrain}"
-        self._tell(job, "Interrupted", said, warning=True, at=interruption.decided_at)
+        self._writer.tell(job, "Interrupted", said, warning=True, at=interruption.decided_at)
 
     def _say_again(self, job: Job, number: int, interruption: Interruption) -> None:
         """Say what was done about an attempt: an operator before us may have died between the deed and its event."""
         self._say_interrupted(job, interruption)
         past = next((each for each in gang.read_attempts(job) if each.number == number), None)
         if past is not None and past.requeued and not job.order and not job.suspended:
-            self._say_requeued(job, number)
-
-    def _say_requeued(self, job: Job, number: int) -> None:
-        self._tell(job, "Requeued", f"attempt {number + 1} begins", warning=False, once=True)
-
-    def _say_stopped(self, job: Job, order: Order) -> None:
-        said = "it would fail again in the same way, for ever; resume it to try"
-        self._tell(job, "Stopped", f"attempt {order.attempt} is the last: {said}", warning=True, once=True)
+            self._writer.tell_requeued(job, number)
 
     def _order_of(self, job: Job, past: Past, action: JobAction) -> Order | None:
         if self._policy.mode is not Mode.FULL or job.leave_alone:
@@ -256,45 +274,3 @@ class JobKeeper:
         if loops and not job.failed:
             return Order(job.uid, past.number, past.at, (), stop=True)
         return None
-
-    async def _proceed(self, job: Job, order: Order) -> float | None:
-        """Take the next step of a requeue."""
-        move = gang.next_move(job, order, len(self._pods_of.get(job.key, {})), self._parts.clock())
-        log.debug("%s: %s", job.key, move.value)
-        if move is Move.SUSPEND:
-            if order.stop:
-                self._say_stopped(job, order)
-            await self._patch(job, gang.suspended(job, self._kind, order))
-        elif move is Move.REVIVE:
-            item = await self._parts.api.get(self._kind.path(job))
-            await self._patch(job, gang.revived(item), "status")
-        elif move is Move.RESUME:
-            item = await self._parts.api.get(self._kind.path(job))
-            self._say_requeued(job, order.attempt)
-            await self._patch(job, gang.resumed(item, job, self._kind, self._exclude(job, order)))
-        elif move is Move.FORGET:
-            if order.stop and job.suspended:
-                self._say_stopped(job, order)
-            await self._patch(job, gang.forgotten(job))
-        return MOVE_S if move is not Move.NOTHING else None
-
-    def _exclude(self, job: Job, order: Order) -> list[str]:
-        """Return the hosts to do without: those of *order*, and of those before the ones that are still out."""
-        before = [name for name in read_names(job.excluded) if self._is_out(name)]
-        return [*before, *order.exclude]
-
-    def _is_out(self, name: str) -> bool:
-        node = self._nodes.nodes.get(name)
-        return node is not None and bool(node.quarantine)
-
-    async def _patch(self, job: Job, patch: Json, sub: str = "") -> None:
-        """Change *job*; one that was changed meanwhile makes this fail, and is looked at again from the start."""
-        await self._parts.turn()
-        path = self._kind.path(job, sub)
-        self.jobs.put(await self._parts.api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
-
-    def _tell(self, job: Job, reason: str, message: str, *, warning: bool, at: float = 0.0, once: bool = False) -> None:
-        log.info("%s: %s: %s", job.key, reason, message)
-        about = Regarding(self._kind.group, self._kind.name, job.name, job.uid, job.namespace)
-        now = at or self._parts.clock()
-        self._parts.events.tell(about, reason, message, warning=warning, now=now, once=once)

@@ -13,7 +13,7 @@ from wheeltapper import kubernetes_names as names
 from wheeltapper_operator.api import Json, path_of
 
 KUEUE = "kueue.x-k8s.io/queue-name"
-"""A job with this label is Kueue's: Kueue alone suspends and resumes it."""
+"""A job with this label is Kueue's: Kueue alone suspends and resumes it, and is told to by way of its Workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Job:
     """A training job. ``attempts``, ``order`` and ``excluded`` are our own records on it, as they stand there.
 
     ``restart`` are the restart policies of its pods; ``leave_alone`` says why we may not touch it, and is empty when we
-    may; ``wish`` is what its user has asked for.
+    may; ``wish`` is what its user has asked for. ``queued`` says that Kueue alone suspends and resumes it, and
+    ``stopping`` that Kueue was told to suspend it and has not done so yet.
     """
 
     kind: str
@@ -38,6 +39,8 @@ class Job:
     order: str
     excluded: str
     wish: bool | None
+    queued: bool = False
+    stopping: bool = False
 
     @property
     def key(self) -> str:
@@ -127,11 +130,12 @@ def job(item: Json, kind: Kind) -> Job:
         failed="Failed" in true,
         succeeded=bool(true & {"Succeeded", "Complete"}),
         restart=_restart(item, kind),
-        leave_alone=_leave_alone(meta, spec),
+        leave_alone=_leave_alone(spec),
         attempts=annotations.get(names.ATTEMPTS, ""),
         order=annotations.get(names.ORDER, ""),
         excluded=annotations.get(names.EXCLUDED, ""),
         wish={"on": True, "off": False}.get(annotations.get(names.WISH, "")),
+        queued=KUEUE in (meta.get("labels") or {}),
     )
 
 
@@ -142,13 +146,11 @@ def _restart(item: Json, kind: Kind) -> frozenset[str]:
     return frozenset((each.get("spec") or {}).get("restartPolicy") or "Never" for each in kind.templates(item).values())
 
 
-def _leave_alone(meta: Json, spec: Json) -> str:
+def _leave_alone(spec: Json) -> str:
     policy = spec.get("runPolicy") or {}
     manager = policy.get("managedBy") or spec.get("managedBy") or ""
     if manager and manager not in {"kubeflow.org/training-operator", "kubernetes.io/job-controller"}:
         return f"it is managed by {manager}"
-    if KUEUE in (meta.get("labels") or {}):
-        return "it is Kueue's to suspend and to resume"
     if spec.get("elasticPolicy"):
         return "it is elastic, and goes on without the ranks that it lost"
     return ""

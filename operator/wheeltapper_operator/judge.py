@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.catalogue import Catalogue
@@ -69,10 +71,21 @@ def _readings(gathered: Gathered, events: str, catalogue: Catalogue) -> Iterator
         yield _read(f"{name}.log", log, catalogue)
     if events:
         yield _read("events.json", events, catalogue)
+    if gathered.disrupted:
+        # Somebody ended pods: of one whose node does not answer, the node is the cause. Its event may come too late.
+        for node in sorted(gathered.silent.keys() & set(gathered.nodes.values())):
+            yield _read(f"node-{node}.json", _silent(node, gathered.silent[node]), catalogue)
 
 
 def _read(name: str, text: str, catalogue: Catalogue) -> Reading:
     return read_stream(io.BytesIO(text.encode()), name, catalogue, None)
+
+
+def _silent(node: str, since: float) -> str:
+    stamp = datetime.fromtimestamp(since, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "lastTransitionTime": stamp}
+    said = {"conditions": [{**ready, "message": "the node is not ready"}]}
+    return json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "status": said}, indent=2)
 
 
 def _placed(finding: Finding, gathered: Gathered) -> Finding:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 from wheeltapper import kubernetes_names as names
+from wheeltapper.ledger.model import Outcome
 from wheeltapper_operator import events, objects, patches, quarantine
 from wheeltapper_operator.api import JSON_PATCH, ApiError, path_of
 from wheeltapper_operator.events import Regarding
+from wheeltapper_operator.eviction import Evictor
 from wheeltapper_operator.objects import Labels, Node, NodeHealth
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.pools import Pools
@@ -34,6 +36,15 @@ _REASONS = {
     Step.SETTLE: "ReleasedByPerson",
 }
 
+_OUTCOMES = {
+    Step.QUARANTINE: Outcome.DONE,
+    Step.OBSERVE: Outcome.OBSERVED,
+    Step.BLOCKED: Outcome.FAILED,
+    Step.RELEASE: Outcome.RELEASED,
+    Step.SETTLE: Outcome.UNDONE,
+}
+"""Each step in the words of the record, as Slurm's side counts them."""
+
 
 class Keeper:
     """The nodes of one cluster. What it plans follows from the cluster alone, so any replica may go on with it."""
@@ -46,6 +57,7 @@ class Keeper:
         self._told: dict[str, Act] = {}
         self._queue = Queue(self._look)
         section = parts.settings.kubernetes
+        self._evictor = Evictor(parts) if section.evict else None
         trim = partial(objects.node, labels=Labels(section.pool_label, section.domain_label))
         self.nodes = Reflector(parts.api, path_of("v1", "nodes"), trim, self._hear_node)
         self.healths = Reflector(parts.api, path_of(names.GROUP, "nodehealths"), objects.node_health, self._hear_health)
@@ -84,6 +96,8 @@ class Keeper:
         if plan.step in patches.CHANGES and not await self._change(node, plan):
             return CONFLICT_S
         self._tell(node, plan, now)
+        if plan.step is Step.WAIT and self._evictor is not None:
+            await self._evictor.clear(node)
         return AGAIN_S if plan.step in {Step.WAIT, Step.BLOCKED} else None
 
     async def _change(self, node: Node, plan: Plan) -> bool:
@@ -118,12 +132,15 @@ class Keeper:
 
     def _tell(self, node: Node, plan: Plan, now: float) -> None:
         """Say what was done, or is not, once each time that it becomes something else."""
-        said = f"{plan.step.value}: {plan.why}"
-        if plan.step is Step.NOTHING or self._said.get(node.name) == said:
-            if plan.step is Step.NOTHING:
-                self._said.pop(node.name, None)
+        if plan.step is Step.NOTHING:
+            self._said.pop(node.name, None)
+            return
+        before, said = self._said.get(node.name), f"{plan.step.value}: {plan.why}"
+        if before == said:
             return
         self._said[node.name] = said
+        if plan.step in _OUTCOMES and (before or "").partition(":")[0] != plan.step.value:
+            self._parts.counts.quarantines[_OUTCOMES[plan.step].value] += 1
         log.info("%s: %s", node.name, said)
         if plan.step in {Step.OBSERVE, Step.BLOCKED}:
             self._say(node, plan.step, plan.why, now)

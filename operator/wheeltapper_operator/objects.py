@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
 from wheeltapper.evidence import Finding
+from wheeltapper.inputs.naming import moment
 from wheeltapper.verdict import State
 from wheeltapper_operator.api import Json
 
@@ -30,7 +31,8 @@ class Node:
 
     ``quarantine`` and ``history`` are our own records on it, as they stand there. ``pool`` and ``domain`` are what the
     configured labels say; ``boot_id`` is the kubelet's word for its boot; ``annotated`` says whether it has any
-    annotation at all, which a JSON patch must know.
+    annotation at all, which a JSON patch must know; ``unready_since`` (Unix seconds) is the cluster's word for when it
+    fell silent or ill, 0 while it is ready.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Node:
     boot_id: str
     ready: bool
     annotated: bool
+    unready_since: float = 0.0
 
     @property
     def taint(self) -> Taint | None:
@@ -75,6 +78,8 @@ def node(item: Json, labels: Labels) -> Node:
     meta, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
     annotations: Mapping[str, str] = meta.get("annotations") or {}
     named: Mapping[str, str] = meta.get("labels") or {}
+    said: Json = next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+    ready = said.get("status") == "True"
     return Node(
         name=meta["name"],
         uid=meta["uid"],
@@ -89,9 +94,8 @@ def node(item: Json, labels: Labels) -> Node:
         domain=named.get(labels.domain, ""),
         boot_id=(status.get("nodeInfo") or {}).get("bootID", ""),
         annotated=bool(annotations),
-        ready=any(
-            each.get("type") == "Ready" and each.get("status") == "True" for each in status.get("conditions") or ()
-        ),
+        ready=ready,
+        unready_since=0.0 if ready else moment(said.get("lastTransitionTime") or "") or 0.0,
     )
 
 

@@ -15,6 +15,7 @@ from wheeltapper_operator.events import Events
 from wheeltapper_operator.jobkeeper import JobKeeper
 from wheeltapper_operator.jobs import KINDS
 from wheeltapper_operator.keeper import Keeper
+from wheeltapper_operator.kueue import Kueue
 from wheeltapper_operator.leader import Leader
 from wheeltapper_operator.pace import Pace
 from wheeltapper_operator.parts import Parts
@@ -31,15 +32,16 @@ class Operator:
     def __init__(self, api: Api, settings: Config, me: str) -> None:
         section = settings.kubernetes
         self._mode = settings.policy.mode.value
-        self._leader = Leader(api, section.namespace, names.LEASE, me)
+        self.leader = Leader(api, section.namespace, names.LEASE, me)
         # Events have a pace of their own: what people read must not hold up what protects jobs.
         slower = Pace(section.writes_per_s / 4, section.writes_burst)
-        self._events = Events(api, slower, self._leader.may_act)
+        self._events = Events(api, slower, self.leader.may_act)
         pace = Pace(section.writes_per_s, section.writes_burst)
         known = catalogue.load(settings.diagnosis.catalogue_dirs)
-        parts = Parts(api, settings, known, pace, self._events, self._leader.may_act)
+        self.parts = parts = Parts(api, settings, known, pace, self._events, self.leader.may_act)
         self.keeper = Keeper(parts)
-        self.jobs = [JobKeeper(parts, kind, self.keeper) for kind in KINDS]
+        self.kueue = Kueue(parts)
+        self.jobs = [JobKeeper(parts, kind, self.keeper, self.kueue) for kind in KINDS]
         self.webhook = Webhook(section.preflight) if section.preflight.enabled else None
         self._trust = Trust(parts, self.webhook) if self.webhook is not None else None
 
@@ -50,11 +52,12 @@ class Operator:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
         tasks = [asyncio.create_task(each.run()) for each in self._reflectors()]
-        tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self._leader.run(self._lead))]
+        tasks += [asyncio.create_task(self._events.run()), asyncio.create_task(self.leader.run(self._lead))]
+        # Not among the reflectors that a leader waits for: what these may not read must not keep nodes unwatched.
+        beside = [self.kueue.workloads.run]
         if self.webhook is not None and self._trust is not None:
-            # Not among the reflectors that a leader waits for: what this may not read must not keep nodes unwatched.
-            beside = (self.webhook.run, self._trust.files.run, self._trust.trusted.run)
-            tasks += [asyncio.create_task(each()) for each in beside]
+            beside += [self.webhook.run, self._trust.files.run, self._trust.trusted.run]
+        tasks += [asyncio.create_task(each()) for each in beside]
         stopping = asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -62,7 +65,7 @@ class Operator:
             for task in (stopping, *tasks):
                 task.cancel()
             await asyncio.gather(stopping, *tasks, return_exceptions=True)
-            await self._leader.resign()
+            await self.leader.resign()
         for task in ended - {stopping}:
             task.result()  # none of them ends but by a bug, and then a new process is better than half of one
 

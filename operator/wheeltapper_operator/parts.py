@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wheeltapper.catalogue import Catalogue
 from wheeltapper.config import Config
@@ -16,6 +17,14 @@ from wheeltapper_operator.pace import Pace
 
 class LeadsNoMoreError(SchedulerError):
     """This operator may not write: another may lead by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What this operator has done since it started: ``interruptions`` by label, ``quarantines`` by their outcome."""
+
+    interruptions: Counter[str] = field(default_factory=Counter)
+    quarantines: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class Parts:
     events: Events
     leads: Callable[[], bool]
     clock: Callable[[], float] = time.time
+    counts: Counts = field(default_factory=Counts)
 
     async def turn(self) -> None:
         """Wait until it is our turn to write.

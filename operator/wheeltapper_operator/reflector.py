@@ -100,11 +100,15 @@ class Reflector(Generic[T]):
                     log.info("The version of %s that we have seen is gone, and all are listed again.", self._path)
                     self._version = ""
                     continue
-                log.warning("%s is not seen for the moment: %s.", self._path, error)
+                is_unknown = isinstance(error, ApiError) and error.status == 404
+                if not is_unknown:
+                    log.warning("%s is not seen for the moment: %s.", self._path, error)
+                elif not self.synced.is_set():  # said once: it may never come
+                    log.info("This cluster has no %s so far.", self._path)
                 if isinstance(error, ApiError):
                     self._version = ""  # the server refuses what we ask for: begin anew
-                    if error.status == 404:
-                        self.synced.set()  # the cluster has no such kind, so there are none of it
+                if is_unknown:
+                    self.synced.set()  # the cluster has no such kind, so there are none of it
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
                 pause = min(pause * 2, BACKOFF_MAX_S)
 

@@ -14,9 +14,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from wheeltapper import defaults
+from wheeltapper.config_kubernetes import KubernetesSection
+from wheeltapper.config_section import Seconds
+from wheeltapper.config_section import Section as Section  # noqa: PLC0414 - checks look for it here
 from wheeltapper.errors import ConfigError
 
 if sys.version_info >= (3, 11):
@@ -26,7 +29,6 @@ else:  # pragma: no cover - the same module under its older name
 
 DEFAULT_PATH = defaults.PATH
 
-Seconds = Annotated[float, Field(gt=0)]
 Folder = Annotated[Path, Field(strict=False)]
 
 
@@ -36,12 +38,6 @@ class Mode(str, Enum):
     OBSERVE = "observe"
     QUARANTINE = "quarantine"
     FULL = "full"
-
-
-class Section(BaseModel):
-    """A table of the file: unknown keys are errors, values are not coerced, nothing changes after loading."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class NodeSection(Section):
@@ -364,13 +360,14 @@ class LedgerSection(Section):
 
 
 class MetricsSection(Section):
-    """Where Prometheus finds the agent's and the service's metrics. Without a port nothing listens."""
+    """Where Prometheus finds the metrics of agent, service and operator. Without a port nothing listens."""
 
     address: str = Field(
         "127.0.0.1", description="The address to listen on. Another one shows the metrics to everybody who reaches it."
     )
     agent_port: int | None = Field(None, ge=1, le=65_535, description="The agent's port, on every node.")
     controller_port: int | None = Field(None, ge=1, le=65_535, description="The controller service's port.")
+    operator_port: int | None = Field(None, ge=1, le=65_535, description="The port of each operator, on Kubernetes.")
 
 
 class SlurmSection(Section):
@@ -385,73 +382,6 @@ class SlurmSection(Section):
     command_timeout_s: Seconds = Field(
         10.0, strict=False, description="Deadline of one Slurm command: Slurm's own MessageTimeout."
     )
-
-
-class PodPreflightSection(Section):
-    """The check of a node by the pods that land on it: a webhook gives them an init container that asks the agent."""
-
-    enabled: bool = Field(False, description="Serve the webhook, and answer to pods.")
-    image: str = Field("", description="The image of the init container: this program's own.")
-    python: str = Field("python3", description="The interpreter in that image.")
-    port: int = Field(9443, ge=1, le=65535, description="Where each operator serves the webhook.")
-    service: str = Field("wheeltapper-webhook", description="The Service before it: the certificate is made out to it.")
-    secret: str = Field("wheeltapper-webhook", description="The Secret that holds the certificate and its authority.")
-    configuration: str = Field(
-        "wheeltapper-preflight", description="The MutatingWebhookConfiguration that is told whom to trust."
-    )
-    listen: str | None = Field(
-        None, description="The address at which operators and agents listen. Absent: all that they have."
-    )
-    agent_port: int = Field(6830, ge=1, le=65535, description="The port there.")
-    agent_host: str = Field(
-        "",
-        description="Where pods reach it: a Service with internalTrafficPolicy Local. Empty: their node's own address.",
-    )
-    deadline_s: int = Field(
-        120,
-        ge=5,
-        le=180,
-        description="After so many seconds the pod starts, answer or none: its peers give up after 200 s.",
-    )
-    pass_valid_s: Seconds = Field(
-        60.0,
-        strict=False,
-        description="For so long the next pod on the same GPUs needs no new look at anything but the kernel log.",
-    )
-    gpu_resources: tuple[str, ...] = Field(
-        ("nvidia.com/",),
-        strict=False,
-        description="Resources that are GPUs: a name, or a prefix that ends in a slash.",
-    )
-    pod_resources: Path = Field(
-        Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-        strict=False,
-        description="The kubelet's socket that says which pod has which GPUs.",
-    )
-
-    def is_gpu(self, resource: str) -> bool:
-        """Return whether a pod that asks for *resource* asks for a GPU."""
-        return any(
-            resource == each or (each.endswith("/") and resource.startswith(each)) for each in self.gpu_resources
-        )
-
-
-class KubernetesSection(Section):
-    """How the operator works in its cluster."""
-
-    namespace: str = Field("wheeltapper", description="The namespace of the operator's own lease and secrets.")
-    pool_label: str = Field(
-        "node.kubernetes.io/instance-type",
-        description="The label of a node that names its pool: the budget's percentage is of a pool's nodes.",
-    )
-    domain_label: str = Field(
-        "topology.kubernetes.io/zone", description="The label of a node that names its failure domain."
-    )
-    writes_per_s: Seconds = Field(
-        200.0, strict=False, description="Writes a second in the long run: a tenth of what a small API server takes."
-    )
-    writes_burst: int = Field(100, ge=1, description="Writes at once before that.")
-    preflight: PodPreflightSection = PodPreflightSection()
 
 
 class Config(Section):

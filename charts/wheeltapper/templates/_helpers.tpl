@@ -28,7 +28,12 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- $image := printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) }}
 {{- $_ := set $kubernetes "preflight" (dict "image" $image "service" (printf "%s-webhook" $name) "secret" (printf "%s-webhook" $name) "configuration" (printf "%s-preflight" $name) "pod_resources" "/run/pod-resources/kubelet.sock") }}
 {{- end }}
-{{- $ours := dict "kubernetes" $kubernetes "agent" $agent }}
+{{- /* /dev/shm in a pod is the pod's own: the agent's says nothing of the node. */ -}}
+{{- $checks := dict "off" (concat (dig "checks" "off" list .Values.config) (list "shm") | uniq) }}
+{{- $ours := dict "kubernetes" $kubernetes "agent" $agent "checks" $checks }}
+{{- if .Values.monitoring.enabled }}
+{{- $_ := set $ours "metrics" (dict "address" "0.0.0.0" "agent_port" 9469 "operator_port" 9470) }}
+{{- end }}
 {{- mergeOverwrite (deepCopy .Values.config) $ours | toJson }}
 {{- end }}
 

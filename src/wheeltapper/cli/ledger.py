@@ -27,16 +27,12 @@ def import_sacct(
     Exit codes: 0 done, 2 the file, the configuration or the ledger is wrong.
     """
     from wheeltapper import config as configuration
-    from wheeltapper.errors import WheeltapperError
     from wheeltapper.ledger.importing import take_in
     from wheeltapper.ledger.sacct import attempts
     from wheeltapper.ledger.store import Ledger
 
     with told("ledger import-sacct"):
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
-        except OSError as error:
-            raise WheeltapperError(f"{file} cannot be read: {error}") from error
+        text = _text(file)
         settings = configuration.load(config)
         with closing(Ledger.of(settings)) as ledger:
             done = take_in(ledger, attempts(text, str(file)), "sacct", settings.diagnosis.window_s)
@@ -44,6 +40,29 @@ def import_sacct(
         f"{done.given} attempts had run and ended: {done.interruptions} interruptions and {done.runs} completed runs"
         f" are new, {done.given - done.interruptions - done.runs} were recorded before."
     )
+
+
+@app.command("import-kubernetes")
+def import_kubernetes(
+    file: Annotated[Path, typer.Argument(help="What kubectl printed, as JSON; - for standard input.")],
+    config: ConfigOption = None,
+) -> None:
+    """Record the interruptions that a Kubernetes cluster holds; a second time changes nothing.
+
+    kubectl get interruptions --all-namespaces --output=json
+
+    Exit codes: 0 done, 2 the file, the configuration or the ledger is wrong; then nothing was recorded.
+    """
+    from wheeltapper import config as configuration
+    from wheeltapper.ledger.importing import take_over
+    from wheeltapper.ledger.kubernetes import interruptions
+    from wheeltapper.ledger.store import Ledger
+
+    with told("ledger import-kubernetes"):
+        text = _text(file)
+        with closing(Ledger.of(configuration.load(config))) as ledger:
+            done = take_over(ledger, interruptions(text, str(file)), "kubernetes")
+    typer.echo(f"{done.interruptions} interruptions are new, {done.given - done.interruptions} were recorded before.")
 
 
 @app.command()
@@ -93,3 +112,17 @@ def forget(
             if dropped < PAGE:
                 break
     typer.echo(f"{gone} interruptions of before are dropped.")
+
+
+def _text(file: Path) -> str:
+    """Return what stands in *file*, or comes in when it is ``-``.
+
+    Raises:
+        WheeltapperError: it cannot be read.
+    """
+    from wheeltapper.errors import WheeltapperError
+
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise WheeltapperError(f"{file} cannot be read: {error}") from error

@@ -49,6 +49,20 @@ def take_in(ledger: Ledger, attempts: Iterable[Attempt], source: str, window_s: 
     return total
 
 
+def take_over(ledger: Ledger, interruptions: Iterable[Interruption], source: str) -> Imported:
+    """Record *interruptions* that were diagnosed when they happened, as they stand.
+
+    All or none: *interruptions* may raise while it is read, and then nothing was written.
+
+    Raises:
+        LedgerError: the ledger cannot be written.
+    """
+    given = tuple(interruptions)
+    with ledger.database.transaction():
+        new = writing.write(ledger.database, ledger.cluster, given, source, ledger.checkpoint_s)
+    return Imported(new, 0, len(given))
+
+
 def _interruption(attempt: Attempt, window_s: float) -> Interruption:
     ended = attempt.end if attempt.end is not None else attempt.start or 0.0
     return Interruption(attempt, diagnose([], attempt, window_s=window_s), NOTHING_DECIDED, Mode.OBSERVE, ended)

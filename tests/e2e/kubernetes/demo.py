@@ -8,6 +8,7 @@ its GPUs are a fake device plugin's, and a rank of the training job is a small s
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -19,9 +20,13 @@ from rich.console import Console
 
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster, ClusterError, pytorch_job, started
+from tests.e2e.planted import Plan
 from wheeltapper import kubernetes_names as names
 
 console = Console(highlight=False, soft_wrap=True)
+
+PLAN = Plan()
+"""What the scenes have planted, for one of them to compare with the report."""
 
 JOB = "training.kubeflow.org/job-name"
 SOON_S = 180.0
@@ -87,7 +92,7 @@ def broken_gpu(cluster: Cluster) -> None:
     worker = next(pod for pod in before.values() if pod["metadata"]["name"] == "bert-worker-0")
     bad = worker["spec"]["nodeName"]
     tell(f"Now the kernel of {bad} says: Xid 79, GPU has fallen off the bus.")
-    began = time.monotonic()
+    began, planted = time.monotonic(), time.time()
     cluster.nodes[bad].xid(79)
     cluster.wait(lambda: tainted(cluster, bad), SOON_S, f"the taint of {bad}")
     tell(f"{time.monotonic() - began:.1f} s later the node has a condition, a taint and a cordon.")
@@ -97,6 +102,7 @@ def broken_gpu(cluster: Cluster) -> None:
         "bert to run again",
     )
     tell(f"{time.monotonic() - began:.0f} s after the fault all four ranks run again: {places(after)}.")
+    PLAN.add("default/bert", "hardware/gpu_xid", planted, time.time())
     check(bad not in {pod["spec"]["nodeName"] for pod in after.values()}, f"none of them is on {bad}")
     said = command(cluster, "describe", "node", bad)
     check(names.TAINT in said and "WheeltapperUnhealthy" in said, "the node itself says what is wrong and what to do")
@@ -110,9 +116,11 @@ def tainted(cluster: Cluster, node: str) -> bool:
 
 def users_bug(cluster: Cluster) -> None:
     """The user's own fault."""
+    planted = time.time()
     cluster.apply(pytorch_job("tune", 0, {"command": ["python3", "-c", BUG]}))
     tell("PyTorchJob tune has a bug: it looks for a key that its batch does not have.")
     what = interruption(cluster, "tune")
+    PLAN.add("default/tune", "software/user_code", planted, time.time())
     check(what["label"] == "software/user_code" and what["decision"] == "stop", what["reason"])
     cluster.wait_condition("pytorchjob", "tune", "Failed", timeout=SOON_S)
     check(not tainted_ones(cluster, but="bert"), "no further node is taken out, and the job is not run again")
@@ -133,13 +141,38 @@ def kept_off(cluster: Cluster) -> None:
     cluster.wait(lambda: release.verdict(cluster, bad) == "fail", SOON_S, f"the agent of {bad} to say so")
     tell(f"{bad} breaks, too. One node of four is out already, so the budget keeps this one in, and pods land there.")
     cluster.kubectl("label", "namespace", "default", f"{names.PREFLIGHT}=enabled")
+    planted = time.time()
     cluster.apply(release.liking(pytorch_job("eval", 0, TRAINS), bad))
     tell(f"PyTorchJob eval likes {bad} best. Its pod asks the agent there about its own GPU before it starts.")
     what = interruption(cluster, "eval")
+    PLAN.add("default/eval", "hardware/gpu_xid", planted, time.time())
     check(what["node"] == bad and what["confirmed"], what["sentence"])
     (pod,) = cluster.wait(lambda: ranks(cluster, "eval", 1), SOON_S, "eval to run").values()
     check(pod["spec"]["nodeName"] not in {out, bad}, f"eval runs on {pod['spec']['nodeName']}: {what['reason']}")
     command(cluster, "logs", pod["metadata"]["name"], f"--container={names.PREFLIGHT_CONTAINER}")
+
+
+def imported(cluster: Cluster, scratch: Path) -> None:
+    """The record goes into a ledger, and the report tells of it what was planted."""
+    objects, settings = scratch / "interruptions.json", scratch / "wheeltapper.toml"
+    objects.write_text(cluster.kubectl("get", "interruptions", "--all-namespaces", "--output=json"))
+    settings.write_text(f"[ledger]\npath = '{scratch / 'ledger.db'}'\n")
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "wheeltapper.cli.main", *words, f"--config={settings}"],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise ClusterError(f"wheeltapper {' '.join(words)}: {done.stderr}")
+        return done.stdout
+
+    tell("wheeltapper ledger import-kubernetes, of what kubectl get interruptions --output=json has printed")
+    show(ask("ledger", "import-kubernetes", str(objects)))
+    tell("wheeltapper report")
+    show(ask("report"))
+    differences = PLAN.differences(ask)
+    check(not differences, "; ".join(differences) or "the report shows the kinds, counts and times that were planted")
 
 
 def goodbye(cluster: Cluster) -> None:
@@ -163,6 +196,7 @@ def play(cluster: Cluster, scratch: Path) -> None:
         ("A user's bug is nobody else's", lambda: users_bug(cluster)),
         ("The record", lambda: _record(cluster)),
         ("A pod asks before it starts", lambda: kept_off(cluster)),
+        ("The record, for good", lambda: imported(cluster, scratch)),
         ("helm uninstall", lambda: goodbye(cluster)),
     )
     for number, (title, scene) in enumerate(scenes, 1):

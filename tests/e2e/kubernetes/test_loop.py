@@ -18,19 +18,26 @@ import pytest
 import yaml
 
 from tests.e2e.kubernetes import release
-from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, pytorch_job, started
+from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, Cluster, Node, pytorch_job, started
+from tests.e2e.kubernetes.gangs import (
+    BATCH,
+    DIES_OF_ITS_GPU,
+    HUNGRY,
+    SOON_S,
+    TRAINS,
+    batch_job,
+    conditions,
+    gang,
+    interruption,
+    interruptions,
+    pods_of,
+    reasons,
+    taints,
+    training,
+)
 from wheeltapper import kubernetes_names as names
 
-JOB = "training.kubeflow.org/job-name"
-
-TRAINS = "trap 'exit 143' TERM; while :; do sleep 0.2; done"
-# Dies of the GPU that is lost under it, at the same time as the kernel says so.
-DIES_OF_ITS_GPU = f"trap 'exit 143' TERM; until grep -q Xid {MACHINE}/kmsg; do sleep 0.2; done; exit 134"
 BUG = "def loss(batch):\n    return 1 / (batch - batch)\n\nloss(3)\n"
-HUNGRY = "held = [bytearray(1 << 20) for _ in range(400)]"
-
-SOON_S = 150
-"""Seconds for what takes a few on a machine that is not overloaded."""
 
 
 @pytest.fixture(scope="module")
@@ -64,55 +71,6 @@ def mended(cluster: Cluster) -> Iterator[list[Node]]:
     yield broken
     for node in broken:
         release.mend(cluster, node)
-
-
-def training(name: str, ranks: int, script: str, policy: str = "Never", gpus: int = 1) -> dict[str, Any]:
-    """A gang of *ranks* with GPUs, each of which runs *script* in a shell and sees its node's kernel log."""
-    container = {
-        "command": ["sh", "-c", script],
-        "resources": {"limits": {GPU: gpus}},
-        "volumeMounts": [{"name": "machine", "mountPath": MACHINE, "readOnly": True}],
-    }
-    job = pytorch_job(name, ranks - 1, container, policy)
-    for replica in job["spec"]["pytorchReplicaSpecs"].values():
-        replica["template"]["spec"]["volumes"] = [{"name": "machine", "hostPath": {"path": MACHINE}}]
-    return job
-
-
-def pods_of(cluster: Cluster, job: str) -> list[dict[str, Any]]:
-    return cluster.objects("pods", selector=f"{JOB}={job}")
-
-
-def gang(cluster: Cluster, job: str, ranks: int = 3) -> dict[str, dict[str, Any]]:
-    """The pods of *job* by UID when all *ranks* of it run; else none."""
-    pods = [pod for pod in pods_of(cluster, job) if "deletionTimestamp" not in pod["metadata"]]
-    runs = len(pods) == ranks and all(pod["status"].get("phase") == "Running" for pod in pods)
-    return {pod["metadata"]["uid"]: pod for pod in pods} if runs else {}
-
-
-def interruptions(cluster: Cluster, job: str) -> list[dict[str, Any]]:
-    return [each["spec"] for each in cluster.objects("interruptions") if each["spec"]["job"] == job]
-
-
-def interruption(cluster: Cluster, job: str, timeout: float = SOON_S) -> dict[str, Any]:
-    return cluster.wait(lambda: interruptions(cluster, job), timeout, f"the interruption of {job}")[0]
-
-
-def taints(cluster: Cluster, node: str) -> dict[str, str]:
-    found = cluster.get("node", node) or {}
-    return {each["key"]: each.get("value", "") for each in found["spec"].get("taints") or ()}
-
-
-def conditions(cluster: Cluster, kind: str, name: str) -> dict[str, str]:
-    found = cluster.get(kind, name) or {}
-    return {each["type"]: each["status"] for each in found["status"].get("conditions") or ()}
-
-
-def reasons(cluster: Cluster, name: str) -> set[str]:
-    """The reasons of our events about the object *name*."""
-    events = cluster.objects("events")
-    ours = [each for each in events if each["source"].get("component") == names.MANAGER]
-    return {each["reason"] for each in ours if each["involvedObject"]["name"] == name}
 
 
 def test_the_installation_says_of_itself_that_it_works(cluster: Cluster) -> None:
@@ -172,6 +130,53 @@ def test_a_gang_survives_a_node_fault(
     assert (cluster.get("node", node.name) or {})["spec"]["unschedulable"]
     assert conditions(cluster, "node", node.name)[names.CONDITION] == "True"
     assert len(interruptions(cluster, job)) == 1
+
+
+def test_a_job_of_kubernetes_own_survives_a_node_fault_as_a_gang(cluster: Cluster, mended: list[Node]) -> None:
+    name = f"batch-{secrets.token_hex(3)}"
+    cluster.apply(batch_job(name, 3, TRAINS))
+    try:
+        before = cluster.wait(lambda: gang(cluster, name, label=BATCH), SOON_S, f"all pods of {name}")
+        node = cluster.nodes[next(iter(before.values()))["spec"]["nodeName"]]
+        mended.append(node)
+        node.xid(79)
+        after = cluster.wait(
+            lambda: (new := gang(cluster, name, label=BATCH)) and not new.keys() & before.keys() and new,
+            SOON_S,
+            f"{name} to run again",
+        )
+        what = interruption(cluster, name)
+    finally:
+        cluster.kubectl("delete", "job", name)
+
+    assert (what["kind"], what["label"], what["node"]) == ("Job", "hardware/gpu_xid", node.name)
+    assert node.name not in {pod["spec"]["nodeName"] for pod in after.values()}
+
+
+@pytest.mark.parametrize(
+    ("container", "label"),
+    [
+        ({"command": ["sh", "-c", "exit 137"]}, "unknown/unknown"),
+        (
+            {"command": ["python3", "-c", HUNGRY], "resources": {"limits": {"memory": "64Mi"}}},
+            "resource/host_oom",
+        ),
+    ],
+    ids=["killed", "out-of-memory"],
+)
+def test_an_exit_code_job_that_would_fail_with_137_for_ever_is_stopped_and_told_why(
+    cluster: Cluster, job: str, container: dict[str, Any], label: str
+) -> None:
+    cluster.apply(pytorch_job(job, 0, container, "ExitCode"))
+    cluster.wait(lambda: "Stopped" in reasons(cluster, job), SOON_S, f"{job} to be stopped")
+    cluster.wait(lambda: not pods_of(cluster, job), SOON_S, f"the pods of {job} to be gone")
+    found = cluster.get("pytorchjob", job) or {}
+    booked = sorted(interruptions(cluster, job), key=lambda each: each["attempt"])
+
+    assert found["spec"]["runPolicy"]["suspend"]
+    assert conditions(cluster, "pytorchjob", job).get("Failed") != "True"
+    assert [(each["label"], each["attempt"]) for each in booked] == [(label, 1), (label, 2)]
+    assert booked[-1]["decision"] == "stop"
 
 
 def test_a_failed_job_that_nothing_explains_is_tried_once_more_and_then_stopped(cluster: Cluster, job: str) -> None:

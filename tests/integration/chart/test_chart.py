@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from charts import snapshots, values_schema
+from charts import monitoring, snapshots, values_schema
 from tests.e2e.kubernetes.cluster import cache
 from wheeltapper import config
 
@@ -89,14 +89,64 @@ def test_the_schema_of_the_values_is_that_of_the_model() -> None:
     assert values_schema.TARGET.read_text() == values_schema.text(), "it is stale; type: make chart"
 
 
+@pytest.mark.parametrize("name", monitoring.NAMES)
+def test_the_charts_copy_of_rules_and_dashboard_is_what_stands_in_monitoring(name: str) -> None:
+    assert (monitoring.TARGET / name).read_bytes() == (monitoring.SOURCE / name).read_bytes(), "stale; type: make chart"
+
+
+def test_what_is_told_to_prometheus_is_off_by_default_and_whole_when_it_is_on(render: Render) -> None:
+    switches = ("enabled", "prometheusOperator.enabled", "dashboard.enabled")
+    off, on = render(), render(*(f"--set=monitoring.{switch}=true" for switch in switches))
+    rules = yaml.safe_load((monitoring.SOURCE / "rules.yaml").read_text())
+    board = json.loads((monitoring.SOURCE / "dashboard.json").read_text())
+    text = one(on, "ConfigMap", "wt-wheeltapper")["data"]["wheeltapper.json"]
+    asked = {
+        role: one(on, "PodMonitor", f"wt-wheeltapper-{role}")["spec"]["podMetricsEndpoints"][0]["relabelings"][0]
+        for role in ("operator", "agent")
+    }
+
+    assert not {"PodMonitor", "PrometheusRule"} & kinds(off)
+    assert one(on, "PrometheusRule", "wt-wheeltapper")["spec"] == rules
+    assert json.loads(one(on, "ConfigMap", "wt-wheeltapper-dashboard")["data"]["wheeltapper.json"]) == board
+    assert config.parse(text, "x.json").metrics == config.MetricsSection(
+        address="0.0.0.0", agent_port=9469, operator_port=9470
+    )
+    assert {role: each["replacement"] for role, each in asked.items()} == {
+        role: f"wheeltapper-{role}" for role in asked
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "resource", "verb"),
+    [
+        ("config.kubernetes.evict=true", "pods/eviction", "create"),
+        ("config.kubernetes.dead_nodes=delete_pods", "pods", "delete"),
+    ],
+)
+def test_a_right_over_others_pods_is_given_only_where_it_is_configured(
+    render: Render, words: str, resource: str, verb: str
+) -> None:
+    def may(items: list[dict[str, Any]]) -> bool:
+        rules = one(items, "ClusterRole", "wt-wheeltapper-operator")["rules"]
+        return any(resource in rule["resources"] and verb in rule["verbs"] for rule in rules)
+
+    assert not may(render())
+    assert may(render(f"--set={words}"))
+
+
 def test_the_configuration_in_the_cluster_is_understood(render: Render) -> None:
-    given = {"policy": {"mode": "full", "budget": {"max_percent": 12.5}}, "agent": {"ring_rows": 2_000_000}}
+    given = {
+        "policy": {"mode": "full", "budget": {"max_percent": 12.5}},
+        "agent": {"ring_rows": 2_000_000},
+        "checks": {"off": ["load"]},
+    }
     items = render(f"--set-json=config={json.dumps(given)}")
     text = one(items, "ConfigMap", "wt-wheeltapper")["data"]["wheeltapper.json"]
     made = config.parse(text, "wheeltapper.json")
 
     assert (made.policy.mode, made.agent.ring_rows, made.policy.budget.max_percent) == ("full", 2_000_000, 12.5)
     assert (made.kubernetes.namespace, made.agent.scheduler) == ("gpus", "kubernetes")
+    assert made.checks.off == ("load", "shm"), "a pod's /dev/shm is its own, and small"
 
 
 def test_every_value_is_commented() -> None:

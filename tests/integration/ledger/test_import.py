@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 from typer.testing import CliRunner
 
 from tests.integration.ledger.made import interruption
+from tests.unit.test_kubernetes_import import a_list, an_object
 from tests.unit.test_sacct_import import TABLE
 from wheeltapper.cli.app import app
 from wheeltapper.ledger.importing import take_in
@@ -69,6 +71,34 @@ def test_a_wrong_table_is_exit_code_2_and_names_the_line(tmp_path, config):
     assert done.exit_code == 2
     assert f"{table}:1: no JobIDRaw" in done.output
     assert run("ledger", "import-sacct", tmp_path / "none", "--config", config).exit_code == 2
+
+
+def test_what_a_cluster_holds_is_taken_over_as_it_stands_and_once(tmp_path, config):
+    objects = tmp_path / "interruptions.json"
+    objects.write_text(a_list(an_object("a/1"), an_object("a/2")))
+
+    first = run("ledger", "import-kubernetes", objects, "--config", config)
+    second = run(
+        "ledger", "import-kubernetes", "-", "--config", config, input=a_list(an_object("a/2"), an_object("a/3"))
+    )
+
+    assert "2 interruptions are new, 0 were recorded before" in first.output
+    assert "1 interruptions are new, 1 were recorded before" in second.output
+    with closing(Ledger(tmp_path / "ledger.db", cluster="alpha")) as ledger:
+        assert ledger.of_attempt("a/2") == [interruption("a/2")]
+        assert totals(ledger, 0.0, 2e9).interruptions == 3
+
+
+def test_one_object_that_is_no_record_is_named_and_nothing_is_recorded(tmp_path, config):
+    objects = tmp_path / "interruptions.json"
+    objects.write_text(a_list(an_object("a/1"), an_object(record={})))
+
+    done = run("ledger", "import-kubernetes", objects, "--config", config)
+
+    assert done.exit_code == 2
+    assert "items[1] (ml/bert-0): spec.record.attempt" in done.output
+    with closing(Ledger(tmp_path / "ledger.db", cluster="alpha")) as ledger:
+        assert totals(ledger, 0.0, 2e9).interruptions == 0
 
 
 def test_the_merge_command_takes_over_another_file(tmp_path, config):

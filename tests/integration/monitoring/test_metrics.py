@@ -10,6 +10,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ import yaml
 from tests.integration.ledger.made import interruption
 from tests.integration.node import until
 from tests.unit.make import xid79
+from tests.unit.operator.fake import FakeApi
+from tests.unit.operator.test_gang import NOW, ORDER, PAST, merged, pytorch
 from tests.unit.slurm.fake import FakeSlurm
 from tests.unit.slurm.fake import node as slurm_node
 from tests.unit.slurm.test_names import raw
@@ -26,6 +29,10 @@ from wheeltapper.labels import ALL
 from wheeltapper.ledger.model import Act, Outcome, Quarantine
 from wheeltapper.ledger.store import Ledger
 from wheeltapper_hooks.agent import metrics as agent_metrics
+from wheeltapper_operator import gang
+from wheeltapper_operator import metrics as operator_metrics
+from wheeltapper_operator.jobs import PYTORCH, job
+from wheeltapper_operator.operator import Operator
 from wheeltapper_slurm import metrics as service_metrics
 from wheeltapper_slurm import spool
 from wheeltapper_slurm.arrivals import Arrivals
@@ -64,6 +71,54 @@ def agent_text():
 
 def service_text(parts):
     return metrics.exposition(lambda: service_metrics.families(parts)).decode()
+
+
+def operator_text(operator):
+    return metrics.exposition(lambda: operator_metrics.families(operator)).decode()
+
+
+@pytest.fixture
+def operator():
+    """An operator that leads: n1 is out, one attempt waits for its diagnosis, and one gang is to run again."""
+    made = Operator(FakeApi(), config.parse("[policy]\nmode = 'full'\n"), "me")
+    made.parts = replace(made.parts, clock=lambda: NOW + 100.0)
+    made.leader.leads = True
+    taint = {"key": "wheeltapper.dev/unhealthy", "value": "hardware.gpu_xid", "effect": "NoSchedule"}
+    meta = {"name": "n1", "uid": "n1", "resourceVersion": "1"}
+    made.keeper.nodes.put({"metadata": meta, "spec": {"taints": [taint]}})
+    item = pytorch()
+    moving = {"metadata": {"name": "moving", "uid": ORDER.uid}}
+    made.jobs[0].jobs.put(merged(merged(item, gang.concluded(job(item, PYTORCH), ORDER, PAST, "x")), moving))
+    made.parts.counts.interruptions["hardware/gpu_xid"] += 2
+    made.parts.counts.quarantines["done"] += 1
+    return made
+
+
+def test_the_operator_tells_what_it_has_done_and_what_waits(operator):
+    told = operator_text(operator).splitlines()
+
+    for line in (
+        'wheeltapper_interruptions_total{label="hardware/gpu_xid"} 2.0',
+        'wheeltapper_interruptions_total{label="software/oom"} 0.0',
+        'wheeltapper_quarantines_total{outcome="done"} 1.0',
+        'wheeltapper_quarantines_total{outcome="failed"} 0.0',
+        'wheeltapper_nodes_out{label="hardware/gpu_xid"} 1.0',
+        "wheeltapper_open_requeues 1.0",
+        "wheeltapper_oldest_open_requeue_seconds 40.0",
+        "wheeltapper_open_attempts 0.0",
+        "wheeltapper_operator_leads 1.0",
+        "wheeltapper_operator_writes_total 0.0",
+    ):
+        assert line in told
+
+
+def test_an_operator_that_does_not_lead_tells_of_nothing_that_waits(operator):
+    operator.leader.leads = False
+    told = operator_text(operator).splitlines()
+
+    assert "wheeltapper_open_requeues 0.0" in told
+    assert "wheeltapper_oldest_open_requeue_seconds 0.0" in told
+    assert "wheeltapper_operator_leads 0.0" in told
 
 
 def test_the_service_tells_of_work_in_hand_and_of_the_record(parts):
@@ -106,11 +161,13 @@ def test_the_agent_tells_its_verdict_and_its_answers():
     assert "wheeltapper_agent_undelivered_reports 2.0" in told
 
 
-def test_labels_are_few_whatever_the_record_holds(parts):
+def test_labels_are_few_whatever_the_record_holds(parts, operator):
     for number in range(60):
         parts.ledger.record(interruption(f"{number}@1", label=sorted(ALL)[number % len(ALL)], node=f"n{number}"), [])
     lines = [line for line in service_text(parts).splitlines() if not line.startswith("#")]
     assert len(lines) < 2 * len(ALL) + 20
+    lines += (of_operator := [line for line in operator_text(operator).splitlines() if not line.startswith("#")])
+    assert len(of_operator) < 2 * len(ALL) + 20
     assert not any(re.search(r"\b(?:node|job|user|gpu)=", line) for line in lines)
 
 
@@ -160,9 +217,9 @@ def _free_port():
 
 
 @needs_promtool
-@pytest.mark.parametrize("which", ["agent", "service"])
-def test_promtool_finds_nothing_to_say_against_the_metrics(which, parts):
-    text = agent_text() if which == "agent" else service_text(parts)
+@pytest.mark.parametrize("which", ["agent", "service", "operator"])
+def test_promtool_finds_nothing_to_say_against_the_metrics(which, parts, operator):
+    text = {"agent": agent_text(), "service": service_text(parts), "operator": operator_text(operator)}[which]
     done = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -190,8 +247,8 @@ def test_every_alert_is_tried_and_has_a_runbook():
         assert rule["annotations"]["runbook_url"] == f"docs/runbooks/alerts.md#{rule['alert'].lower()}"
 
 
-def test_rules_and_dashboard_ask_only_for_metrics_that_are_told(parts):
-    told = set(NAME.findall(agent_text() + service_text(parts)))
+def test_rules_and_dashboard_ask_only_for_metrics_that_are_told(parts, operator):
+    told = set(NAME.findall(agent_text() + service_text(parts) + operator_text(operator)))
     parts.ledger.record(interruption(), [])
     told |= set(NAME.findall(service_text(parts)))
     board = json.loads((MONITORING / "dashboard.json").read_text())

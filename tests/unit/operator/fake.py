@@ -20,6 +20,7 @@ class FakeApi:
         self.requests: list[tuple[str, str]] = []
         self.watches: list[asyncio.Queue[Any]] = []
         self.page = 2
+        self.writes = 0
         self.one_page = asyncio.Semaphore(1)
 
     def set(self, path: str, name: str, **rest: Any) -> dict[str, Any]:

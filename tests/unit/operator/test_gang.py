@@ -192,7 +192,6 @@ def test_an_order_that_is_not_understood_is_none(text):
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"}}}, "it is Kueue's to suspend and to resume"),
         ({"spec": {"elasticPolicy": {"minReplicas": 1}}}, "it is elastic, and goes on without the ranks that it lost"),
         (
             {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}},

@@ -14,6 +14,7 @@ from wheeltapper import config
 from wheeltapper.verdict import State
 from wheeltapper_operator.jobkeeper import JobKeeper
 from wheeltapper_operator.jobs import BATCH, job
+from wheeltapper_operator.kueue import Kueue
 from wheeltapper_operator.objects import NodeHealth
 from wheeltapper_operator.pace import Pace
 from wheeltapper_operator.parts import LeadsNoMoreError, Parts
@@ -45,7 +46,7 @@ FAILED = {"phase": "Failed", "failed": (("main", 0),), "exit_code": 1, "record":
 def keeper():
     parts = Parts(FakeApi(), config.parse(""), None, Pace(1.0, 1), None, lambda: True, lambda: NOW)
     nodes = SimpleNamespace(listeners=[], healths=[], nodes={})
-    made = JobKeeper(parts, BATCH, nodes)
+    made = JobKeeper(parts, BATCH, nodes, Kueue(parts))
     made.jobs._objects[KEY] = a_job()
     made.test_nodes = nodes
     return made

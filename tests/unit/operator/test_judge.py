@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.unit.operator.test_gang import pytorch, view
 from wheeltapper import catalogue
 from wheeltapper_operator import judge
@@ -50,6 +52,26 @@ def test_a_node_that_does_not_answer_is_named_and_not_proven():
     assert not diagnosis.confirmed
     assert diagnosis.confidence <= 0.5
     assert {suspect.node for suspect in diagnosis.suspects} == {"n2"}
+
+
+@pytest.mark.parametrize(
+    ("ready", "host", "label"),
+    [(False, "n2", "hardware/node_down"), (True, "n2", "scheduler/evicted"), (False, "n1", "scheduler/evicted")],
+    ids=["its-node-is-silent", "its-node-answers", "another-node-is-silent"],
+)
+def test_a_node_that_does_not_answer_is_named_before_an_event_says_so(ready: bool, host: str, label: str):
+    gathered = Ending(1, NOW, NOW)
+    gathered.take(leaving("train-worker-0", "n2"), NOW)
+    attempt = judge.attempt_of(view(pytorch()), gathered, ["n1", "n2"], NOW)
+    gathered.silent = {} if ready else {host: NOW - 45.0}
+    diagnosis = judge.diagnosis_of(gathered, attempt, [], "", catalogue.load(), 1800.0)
+
+    assert diagnosis.label == label
+    assert not diagnosis.confirmed
+    if label == "hardware/node_down":
+        assert diagnosis.root is not None
+        assert diagnosis.root.evidence.node == "n2"
+        assert diagnosis.confidence <= 0.5
 
 
 def test_an_event_about_a_pod_that_nobody_knows_names_no_node():

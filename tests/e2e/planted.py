@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.e2e.slurm.cluster import Cluster
+Ask = Callable[..., str]
+"""Wheeltapper's own command on the machine that has the record: words to what it prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +33,14 @@ class Plan:
         """Remember one more; *taken_out* is the node that was drained for it."""
         self.planted.append(Planted(job, label, after, before, taken_out))
 
-    def differences(self, cluster: Cluster) -> list[str]:
+    def differences(self, ask: Ask) -> list[str]:
         """Return each place at which the report says something else, as a sentence; none when it says the same."""
-        report = json.loads(cluster.wheeltapper("report", "--json").stdout)
+        report = json.loads(ask("report", "--json"))
         wanted = Counter(each.label for each in self.planted)
         told = {kind["label"]: kind["count"] for kind in report["kinds"]}
         found = [f"planted were {dict(wanted)} and reported {told}"] if told != dict(wanted) else []
         for each in self.planted:
-            attempts = json.loads(cluster.wheeltapper("explain", each.job, "--json").stdout)
+            attempts = json.loads(ask("explain", each.job, "--json"))
             ends = [told["attempt"]["end"] for told in attempts if told["diagnosis"]["label"] == each.label]
             if not any(each.after - 1 <= end <= each.before + 1 for end in ends):
                 span = f"{each.after:.0f} to {each.before:.0f}"
