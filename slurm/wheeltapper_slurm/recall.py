@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from wheeltapper_slurm.journal import Deed
 from wheeltapper_slurm.lasting import SAVED_S, Kind, Lasting, may_be_forgotten
 from wheeltapper_slurm.parts import Parts
 
@@ -20,6 +21,7 @@ class Recall:
         self._parts = parts
         self._lasting = lasting
         self._due = 0.0
+        self._looked: set[tuple[Deed, float | None]] = set()
 
     async def look(self) -> bool:
         """Look at what was done lately.
@@ -33,11 +35,14 @@ class Recall:
             return True
         self._due = now + PAUSE_S
         started = await self._lasting.started()
+        self._looked &= {(deed, started) for deed in deeds}
         for deed in deeds:
-            if started is not None and may_be_forgotten(deed, started):
+            again = started is not None and may_be_forgotten(deed, started)
+            if again and (deed, started) not in self._looked:
                 await self._again(Kind(deed.kind), deed.name)
-                self._parts.journal.forget_deed(deed)
-            elif now - deed.until > SAVED_S:
+                self._looked.add((deed, started))
+            # One that was started in the deed's own second may have been told after its start, and saved nothing yet.
+            if (again and started is not None and started > deed.until) or now - deed.until > SAVED_S:
                 self._parts.journal.forget_deed(deed)
         return True
 

@@ -108,6 +108,24 @@ def test_a_drain_that_slurmctld_has_forgotten_is_no_persons_wish(desk):  # noqa:
     assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
 
 
+def test_a_drain_that_was_told_in_the_second_of_a_start_can_be_forgotten_at_the_next(desk):  # noqa: F811
+    """Whole seconds do not tell whether the start came first; a look that finds the drain proves nothing then."""
+    at = desk()
+    decided(at, xid79(at=1000.0))
+    (deed,) = (each for each in at.journal.deeds() if each.kind == "drain")
+    started(at, int(deed.since))
+    at.now += 3.0
+    at.round()
+    at.slurm.put_back("n2")
+    started(at, at.now + 1.0)
+    at.now += 3.0
+
+    answer = at.hear(Leave("n2", BOOT, "prolog", (xid79(at=1000.0),), "15"))
+
+    assert (answer.out, answer.released) == (True, False)
+    assert asyncio.run(at.slurm.node("n2")).drained
+
+
 def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):  # noqa: F811
     """Its next prolog may ask before the service has looked."""
     at = desk()
