@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 
 from wheeltapper.errors import SchedulerError
+from wheeltapper.tasks import end
 from wheeltapper_operator.api import Api, ApiError, Json, path_of
 
 log = logging.getLogger(__name__)
@@ -63,9 +64,7 @@ class Leader:
                 await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 self.leads = False
-                for task in (work, renewing):
-                    task.cancel()
-                await asyncio.gather(work, renewing, return_exceptions=True)
+                await end((work, renewing))
             if work.done() and not work.cancelled():
                 work.result()
             log.warning("This operator (%s) no longer leads.", self.me)

@@ -10,6 +10,7 @@ from typing import Any
 from wheeltapper import catalogue
 from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Config
+from wheeltapper.tasks import end
 from wheeltapper_operator.api import Api
 from wheeltapper_operator.events import Events
 from wheeltapper_operator.jobkeeper import JobKeeper
@@ -62,9 +63,7 @@ class Operator:
         try:
             ended, _ = await asyncio.wait({stopping, *tasks}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (stopping, *tasks):
-                task.cancel()
-            await asyncio.gather(stopping, *tasks, return_exceptions=True)
+            await end((stopping, *tasks))
             await self.leader.resign()
         for task in ended - {stopping}:
             task.result()  # none of them ends but by a bug, and then a new process is better than half of one

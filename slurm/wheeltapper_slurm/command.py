@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import signal
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wheeltapper.cli.common import ConfigOption, JsonOption, told
+from wheeltapper.tasks import end
 
 if TYPE_CHECKING:
     from wheeltapper.config import Config
@@ -43,12 +43,15 @@ async def _serve(settings: Config) -> None:
         async with standby.turn(settings.controller.spool_dir), choosing.opened(settings.slurm) as client:
             await Service(settings, client).run()
 
-    working = asyncio.ensure_future(work())
+    stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, working.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
-        await working
+        loop.add_signal_handler(number, stop.set)
+    working, stopping = asyncio.create_task(work()), asyncio.create_task(stop.wait())
+    await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    await end((working, stopping))
+    if not working.cancelled():
+        working.result()
 
 
 @app.command()

@@ -17,6 +17,7 @@ from wheeltapper.config import Config
 from wheeltapper.errors import LedgerError, SchedulerError, WireError
 from wheeltapper.ledger import learned
 from wheeltapper.ledger.store import Ledger
+from wheeltapper.tasks import end
 from wheeltapper_slurm import checkup, domains
 from wheeltapper_slurm.arrivals import Arrivals
 from wheeltapper_slurm.checkup import Weight
@@ -94,8 +95,7 @@ class Service:
             await self._inspect()
             await self._rounds.run()
         finally:
-            for task in beside:
-                task.cancel()
+            await end(beside)
             if shown is not None:
                 shown.close()
             # Not waited for: a peer that is slow must not keep us from stopping.

@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from wheeltapper.errors import WheeltapperError
+from wheeltapper.tasks import AGAIN_S
 
 log = logging.getLogger(__name__)
 
@@ -107,8 +108,9 @@ async def _beat(file: int, inside: asyncio.Task[object] | None, lost: list[str])
             await asyncio.sleep(BEAT_S)
         except (OSError, asyncio.TimeoutError) as error:
             lost.append(str(error) or f"no write within {STUCK_S:g} s")
-    if inside is not None:
+    while inside is not None and not inside.done():
         inside.cancel()
+        await asyncio.sleep(AGAIN_S)
 
 
 def _sign(file: int) -> None:

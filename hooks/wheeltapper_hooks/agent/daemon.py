@@ -21,6 +21,7 @@ from wheeltapper.checks.registry import choose
 from wheeltapper.config import Config
 from wheeltapper.errors import ConfigError
 from wheeltapper.evidence import Source
+from wheeltapper.tasks import end
 from wheeltapper.wire import Answer, JobStay, LogReport
 from wheeltapper_hooks.agent import drill, preflight
 from wheeltapper_hooks.agent.boot import host_of, read_boot_id, uptime
@@ -142,9 +143,7 @@ class Agent:
         tasks += [asyncio.create_task(_keep_going(part)) for part in parts]
         log.info("Watching %s in mode %s.", self.node, self.config.policy.mode.value)
         await self._stop.wait()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         await self._server.stop()
         if shown is not None:
             shown.close()

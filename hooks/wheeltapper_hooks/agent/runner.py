@@ -13,6 +13,7 @@ from wheeltapper.checks.model import Context, Host
 from wheeltapper.checks.outcome import Outcome
 from wheeltapper.checks.registry import Chosen
 from wheeltapper.evidence import Finding
+from wheeltapper.tasks import end
 from wheeltapper_hooks.agent.probing import ProbeRun
 from wheeltapper_hooks.agent.standing import place
 from wheeltapper_hooks.agent.tally import Tally
@@ -96,9 +97,7 @@ class Runner:
             try:
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await end(tasks)
             for task in done - {renewed}:
                 task.result()
 
@@ -117,9 +116,8 @@ class Runner:
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=within)
             for task in late:
-                task.cancel()
                 tasks[task].give_up(within)
-            await asyncio.gather(*late, return_exceptions=True)
+            await end(late)
 
     def job_ended(self) -> None:
         """Have read soon what is asked after a job, unless it was a moment ago: short jobs end all the time."""
