@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from wheeltapper.attempt import Attempt, Ending
@@ -48,6 +48,8 @@ class Gathered:
     reports: tuple[Report, ...]
     logs: tuple[LogReport, ...]
     kept_off: tuple[Leave, ...]
+    old: tuple[Report | LogReport, ...] = ()
+    """Accounts of an earlier attempt that came, or came again, after the decision on it."""
 
     @property
     def size(self) -> int:
@@ -73,15 +75,15 @@ class Gathered:
         """True for an end that nothing ties to an attempt of its own.
 
         slurmctld runs EpilogSlurmctld again after a restart, and nodes their epilogs; the start that it shows then may
-        be the next attempt's. *decided* is when the attempt ended that was decided on last (Unix seconds): a report is
-        a sign of another one only if its prolog ran since, and an epilog that runs again has no prolog.
+        be the next attempt's. *decided* is when the attempt ended that was decided on last (Unix seconds): then only a
+        report whose prolog ran since is a sign of another one, and an epilog that runs again has no prolog.
         """
         ended = self.attempt.ended
         if self.kept_off or ended.start is not None or ended.sluid:
             return False
         prologs = [report.stay.prolog_at for report in self.reports]
-        if decided is not None and prologs:
-            return all(at is None or at <= decided for at in prologs)
+        if decided is not None and (prologs or self.old):
+            return all(at is None for at in prologs)
         return self.attempt.start is None and not prologs
 
 
@@ -104,24 +106,51 @@ def belongs(stay: JobStay, start: float | None, ended_at: float) -> bool:
     return start is None or stay.epilog_at is None or stay.epilog_at >= start - CLOCK_SKEW_S
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What an earlier attempt of the job has left: when it ended (Unix seconds), and each node's last epilog of it.
+
+    ``epilogs`` has the job, or its component, and the node as keys; the times are of the node's own clock.
+    """
+
+    decided: float | None = None
+    epilogs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    def covers(self, report: Report | LogReport) -> bool:
+        """True when *report* is of that attempt: it comes again when its node was told to ask later."""
+        at, last = report.stay.prolog_at, self.epilogs.get((report.stay.job, report.node))
+        if at is None:
+            return False
+        if last is not None:
+            return at < last
+        return self.decided is not None and at <= self.decided - CLOCK_SKEW_S
+
+
 def gather(
     attempt: OpenAttempt,
     reports: Sequence[Report],
     logs: Sequence[LogReport],
     kept_off: Sequence[tuple[float, Leave]],
+    before: Before | None = None,
 ) -> Gathered:
-    """Return what belongs to *attempt* of all that was received on its job."""
+    """Return what belongs to *attempt* of all that was received on its job; *before* it there may have been another."""
     start, ended_at = attempt.start, attempt.ended.at
+    before = before or Before()
+    own, own_logs = _own(reports, attempt), _own(logs, attempt)
     return Gathered(
         attempt,
-        _own(reports, attempt),
-        _own(logs, attempt),
+        tuple(each for each in own if not before.covers(each)),
+        tuple(each for each in own_logs if not before.covers(each)),
         tuple(
             leave
             for at, leave in kept_off
             if _was_there(leave.node, attempt)
             and at <= ended_at + CLOCK_SKEW_S
             and (start is None or at >= start - CLOCK_SKEW_S)
+        ),
+        (
+            *(each for each in own if before.covers(each)),
+            *(each for each in own_logs if before.covers(each)),
         ),
     )
 

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS report (
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
 CREATE TABLE IF NOT EXISTS exclusion (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
+CREATE TABLE IF NOT EXISTS epilog (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS avoided (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS component (job TEXT PRIMARY KEY, leader TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS late (
@@ -186,6 +187,16 @@ class Journal:
         )
         return [body for (body,) in rows]
 
+    def note_epilogs(self, reports: Iterable[Report], now: float) -> None:
+        """Remember until when, by its own clock, each node has given account of its job: it may do so once more."""
+        rows = [(each.stay.job, each.node, each.stay.epilog_at or now) for each in reports]
+        self._db.executemany("INSERT OR REPLACE INTO epilog VALUES (?, ?, ?)", rows)
+
+    def epilogs(self, job: str) -> dict[tuple[str, str], float]:
+        """Return what :meth:`note_epilogs` has noted of *job* and its components, by job and node."""
+        rows = self._db.execute(f"SELECT job, node, at FROM epilog WHERE {_OF_JOB}", {"job": job})  # noqa: S608
+        return {(each, node): at for each, node, at in rows}
+
     def keep_off(self, leave: Leave, now: float) -> None:
         """Write down that our prolog kept a job off a node, and on which evidence."""
         if leave.job is not None:
@@ -310,6 +321,7 @@ class Journal:
                 {"job": attempt.ended.id, "ended": attempt.ended.at, "old": now - ORPHAN_S},
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
+            self._db.execute("DELETE FROM epilog WHERE at < ?", (now - ORPHAN_S,))
             for table in ("exclusion", "avoided"):
                 self._db.execute(f"DELETE FROM {table} WHERE at < ?", (now - EXCLUSION_S,))  # noqa: S608
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

@@ -15,7 +15,7 @@ from wheeltapper.ledger.model import Outcome
 from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
-from wheeltapper_slurm.gather import Gathered
+from wheeltapper_slurm.gather import Before, Gathered
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.keeper import Keeper
 from wheeltapper_slurm.lasting import Kind, Lasting
@@ -170,11 +170,12 @@ class Rounds:
         silent = await self._silent(attempt, missing, now)
         if now < deadline and missing - silent:
             return True  # without reading a thousand reports in every round
-        gathered = self._gather(attempt)
+        decided = self._decided(attempt)
+        gathered = self._gather(attempt, Before(decided, journal.epilogs(job)))
         silent = await self._silent(attempt, gathered.missing(), now)
         if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
-        if gathered.nothing_new(self._decided(attempt)):
+        if gathered.nothing_new(decided):
             log.info("job %s: attempt %s needs nothing (its end was told before)", attempt.ended.target, attempt.key)
             self._close(attempt, gathered, now)
             return True
@@ -205,10 +206,11 @@ class Rounds:
 
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""
+        self._parts.journal.note_epilogs(gathered.reports, now)
         if self._parts.ledger.known(attempt.key) and gathered.may_grow():
             self._parts.journal.await_late(attempt, gathered.size, now)
         else:
-            self._parts.journal.settle(attempt, [*gathered.reports, *gathered.logs], now)
+            self._parts.journal.settle(attempt, [*gathered.reports, *gathered.logs, *gathered.old], now)
         self._looked.pop(attempt.key, None)
 
     def _decided(self, attempt: OpenAttempt) -> float | None:
@@ -238,9 +240,9 @@ class Rounds:
         self._late_since.pop(attempt.key, None)
         return True
 
-    def _gather(self, attempt: OpenAttempt) -> Gathered:
+    def _gather(self, attempt: OpenAttempt, before: Before | None = None) -> Gathered:
         job, journal = attempt.ended.id, self._parts.journal
-        return gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job))
+        return gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job), before)
 
     async def _silent(self, attempt: OpenAttempt, missing: set[str], now: float) -> frozenset[str]:
         """Return the missing nodes that slurmctld itself has given up; asked at most once in :data:`GRACE_S`."""

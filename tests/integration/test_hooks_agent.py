@@ -344,7 +344,7 @@ def test_status_speaks_to_people_and_exits_by_the_verdict(node: Node):
     assert code == 2
     assert "does not answer" in said
     node.start()
-    no_service = f"No controller service is asked, because there is no key file {node.folder}/key."
+    no_service = f"No controller service is asked, because there is no key file {node.folder}/key, and no MUNGE."
     assert status() == (0, f"n1 is fit for work. The mode is quarantine.\n{no_service}\n")
     node.lose_gpu()
     code, said = status()

@@ -130,6 +130,33 @@ def test_the_same_end_told_twice_is_decided_once(desk):
     assert list(at.spool.iterdir()) == []
 
 
+def test_an_account_that_comes_again_does_not_stand_for_the_next_attempts(desk):
+    """A node that was told to ask later reports twice, and an attempt that begins a second later may fail at once."""
+    at = desk()
+    at.ended()
+    at.reports(logs=[logged("network/transport")])
+    at.round()
+    at.reports(logs=[logged("network/transport")])
+
+    began = ENDED + 1.0
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="FAILED", start=began)
+    path = at.spool / "14.2"
+    path.write_bytes(raw(**PLAIN))
+    os.utime(path, (began + 1.0, began + 1.0))
+    at.now = began + 1.5
+    at.round()
+    assert len(at.told()) == 1, "the second attempt's own accounts are waited for"
+
+    stay = JobStay("14", began, began + 1.2)
+    for name in ("n1", "n2"):
+        at.journal.receive(Report(name, BOOT, stay, ()), at.now)
+    at.journal.receive(LogReport("n1", stay, (logged("software/oom"),)), at.now)
+    at.round()
+
+    assert [each.diagnosis.label for each in at.told()] == ["network/transport", "software/oom"]
+    assert at.journal.reports("14") == at.journal.log_reports("14") == []
+
+
 def test_an_end_told_again_when_the_job_has_gone_on_is_no_new_interruption(desk):
     """By then slurmctld shows the next attempt's start, and no report belongs to this end."""
     at = desk(cluster(state="PENDING", start=ENDED + 120.0))

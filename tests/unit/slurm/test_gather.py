@@ -8,6 +8,7 @@ from tests.unit.slurm.test_names import raw
 from wheeltapper.attempt import Ending
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import gather, records, spool
+from wheeltapper_slurm.gather import Before
 from wheeltapper_slurm.journal import Journal, OpenAttempt
 
 
@@ -24,8 +25,8 @@ def logged(node="n1"):
     return LogReport(node, JobStay("14", 901.0, 1100.5))
 
 
-def gathered(attempt=None, reports=(), logs=(), kept_off=()):
-    return gather.gather(attempt or open_attempt(), reports, logs, kept_off)
+def gathered(attempt=None, reports=(), logs=(), kept_off=(), before=None):
+    return gather.gather(attempt or open_attempt(), reports, logs, kept_off, before)
 
 
 @pytest.mark.parametrize(
@@ -221,9 +222,24 @@ def test_the_start_in_the_ends_own_words_needs_no_record():
     ],
 )
 def test_an_end_is_of_a_new_attempt_when_a_prolog_ran_since_the_last_decision(start, prolog_at, told_before):
-    case = gathered(open_attempt(start=start), reports=[report(prolog_at=prolog_at)])
+    case = gathered(open_attempt(start=start), reports=[report(prolog_at=prolog_at)], before=Before(1050.0))
 
     assert case.nothing_new(decided=1050.0) is told_before
+
+
+@pytest.mark.parametrize(
+    ("epilog_at", "old"),
+    [
+        pytest.param(1099.5, True, id="its own clock says that it was there before that epilog"),
+        pytest.param(1098.0, False, id="it came after that epilog, though the controller's clock is ahead"),
+    ],
+)
+def test_an_account_that_comes_again_is_not_taken_for_the_next_attempts(epilog_at, old):
+    """A node that was told to ask later sends its report twice; the next attempt may have begun a second later."""
+    before = Before(decided=1099.6, epilogs={("14", "n1"): epilog_at})
+    case = gathered(open_attempt(start=1100.0), reports=[report(prolog_at=1099.0)], before=before)
+
+    assert ("n1" in case.missing()) == bool(case.old) == old
 
 
 def test_a_job_of_which_nothing_was_decided_yet_has_no_end_that_was_told_before():
