@@ -40,7 +40,7 @@ tools: $(READY) ## install PostgreSQL, promtool and a browser for the tests wher
 	@$(BIN)/python -m tests.tools
 
 test: lint types contracts slurm compiler tools wheel-test ## lint, types, contracts, and every test, on a real Slurm cluster too
-	$(BIN)/pytest -n 2 --dist loadfile -m 'not kubernetes'
+	$(BIN)/pytest -n 3 --dist loadfile -m 'not kubernetes'
 
 kubernetes: $(READY) ## build a real Kubernetes for tests, once, or say what to install for it
 	@$(BIN)/python -m tests.e2e.kubernetes.cluster.install make $(MAKECMDGOALS)
@@ -78,14 +78,14 @@ test-release: slurm ## the same against one release: make test-release RELEASE=2
 unit: $(READY) ## the tests that need no cluster
 	$(BIN)/pytest tests/unit tests/integration
 
-pythons: ## the tests that need no cluster, on every Python of VERSIONS (3.10 to 3.13) that is installed
-	@for version in $(VERSIONS); do \
-	    python$$version -c 'import ensurepip' 2>/dev/null || { echo "python$$version is not installed, and was not tried"; continue; }; \
-	    echo "Python $$version"; \
-	    python$$version -m venv build/python$$version && \
-	    build/python$$version/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
-	    build/python$$version/bin/pytest -q -n 2 tests/unit tests/integration || exit 1; \
-	done
+pythons: $(addprefix python-,$(VERSIONS)) ## the tests that need no cluster, on every Python of VERSIONS (3.10 to 3.13) that is installed
+
+python-%:
+	@python$* -c 'import ensurepip' 2>/dev/null || { echo "python$* is not installed, and was not tried"; exit 0; }; \
+	echo "Python $*"; \
+	python$* -m venv build/python$* && \
+	build/python$*/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]' && \
+	build/python$*/bin/pytest -q -n 2 -p no:cacheprovider tests/unit tests/integration
 
 lint: $(READY) ## ruff and shellcheck
 	$(BIN)/ruff check .
