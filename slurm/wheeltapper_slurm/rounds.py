@@ -51,7 +51,7 @@ class Rounds:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        lasting = Lasting(parts.client, parts.journal, parts.clock)
+        self._lasting = lasting = Lasting(parts.client, parts.journal, parts.clock)
         self._recall = Recall(parts, lasting)
         self._doer = Doer(
             parts.client,
@@ -175,7 +175,7 @@ class Rounds:
         silent = await self._silent(attempt, gathered.missing(), now)
         if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
-        if gathered.nothing_new(decided):
+        if gathered.nothing_new(decided) and await self._may_be_told_again(gathered, decided):
             log.info("job %s: attempt %s needs nothing (its end was told before)", attempt.ended.target, attempt.key)
             self._close(attempt, gathered, now)
             return True
@@ -203,6 +203,16 @@ class Rounds:
             await self._doer.do(attempt.key)
         self._close(attempt, gathered, now)
         return True
+
+    async def _may_be_told_again(self, gathered: Gathered, decided: float | None) -> bool:
+        """False for accounts of a new attempt whose prolog slurmd left out: it does when a job returns at once.
+
+        slurmctld tells an end again, and with it nodes run epilogs again, only after it was started anew.
+        """
+        if decided is None or not gathered.reports:
+            return True
+        started = await self._lasting.started()
+        return started is None or started >= int(decided)
 
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""

@@ -180,10 +180,17 @@ def test_slurms_own_word_for_our_failing_hook_gets_our_reason_and_our_record(des
     assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
 
 
-def test_an_end_told_again_with_the_accounts_of_epilogs_that_ran_again_is_no_new_interruption(desk):  # noqa: F811
-    """slurmctld ends the job a second time when it finds it missing; by then its start time is the next attempt's."""
+@pytest.mark.parametrize(
+    ("started_at", "told"),
+    [
+        pytest.param(ENDED + 1.0, 1, id="slurmctld was started anew, and ends the job again when it finds it missing"),
+        pytest.param(100.0, 2, id="it was not: slurmd leaves the prolog out of a job that returns at once"),
+    ],
+)
+def test_accounts_without_a_prolog_are_of_a_new_attempt_unless_slurmctld_was_started_anew(desk, started_at, told):  # noqa: F811
     at = desk()
     decided(at)
+    started(at, started_at)
     at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="PENDING", start=ENDED + 500.0)
     at.ended("14.2")
     for name in ("n1", "n2"):
@@ -193,7 +200,7 @@ def test_an_end_told_again_with_the_accounts_of_epilogs_that_ran_again_is_no_new
         at.now += 70.0
         at.round()
 
-    assert len(at.told()) == 1
+    assert len(at.told()) == told
     assert at.journal.attempts() == []
 
 
