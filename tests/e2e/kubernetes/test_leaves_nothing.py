@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.cluster.docker import Docker
 from tests.e2e.kubernetes.cluster.sharing import CHECKOUT
@@ -42,7 +43,7 @@ def _until_nothing(left: Callable[[], list[str]], seconds: float = 90.0) -> None
 
 def _processes_that_name(folder: Path) -> list[str]:
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for file in processes.files("cmdline"):
         with suppress(OSError):
             text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(folder) in text and int(file.parent.name) != os.getpid():

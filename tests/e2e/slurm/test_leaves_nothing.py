@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.e2e.slurm.cluster import Cluster, Hooks
 from tests.e2e.slurm.cluster.hooks import CHECKOUT
 from tests.e2e.slurm.cluster.namespaces import sharing
@@ -61,7 +62,7 @@ def _listening_ports() -> set[int]:
 def _processes_that_name(folder: Path) -> list[str]:
     """Command lines that hold the folder's name; a zombie has none, and only its parent can be rid of it."""
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for file in processes.files("cmdline"):
         with suppress(OSError):
             text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(folder) in text and int(file.parent.name) != os.getpid():
@@ -96,9 +97,9 @@ def _namespaces_of(*pids: int) -> Iterator[set[str]]:
 def _held_namespaces() -> set[str]:
     """Namespaces that some process lives in."""
     found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/*"):
+    for folder in processes.files("ns"):
         with suppress(OSError):
-            found.add(str(link.readlink()))
+            found |= {str(link.readlink()) for link in folder.iterdir()}
     return found
 
 
@@ -211,7 +212,7 @@ def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
 
 def _alive(pids: list[int]) -> list[int]:
     """Those of *pids* that still exist, after reaping what this process has adopted; it has no other children here."""
-    for child in Path("/proc").glob("[0-9]*/stat"):
+    for child in processes.files("stat"):
         with suppress(OSError, ChildProcessError):
             parent = int(child.read_text().rpartition(")")[2].split()[1])
             if parent == os.getpid():

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from tests import processes
 from tests.e2e.kubernetes.cluster.errors import ClusterError
 
 ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
@@ -116,7 +117,7 @@ def _child(parent: int, timeout: float = 30.0) -> int:
     """
     deadline = time.monotonic() + timeout
     while time.monotonic() < deadline:
-        for status in Path("/proc").glob("[0-9]*/stat"):
+        for status in processes.files("stat"):
             with suppress(OSError):
                 # The program's name, in parentheses, may hold spaces; after it come state and parent.
                 if int(status.read_text().rpartition(")")[2].split()[1]) == parent:

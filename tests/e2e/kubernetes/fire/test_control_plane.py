@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.integration.control_plane import ELSEWHERE, started
 
 CHECKOUT = Path(__file__).parents[4]
@@ -30,7 +31,7 @@ with started(Path(sys.argv[1])) as plane:
 
 def processes_that_name(folder):
     found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
+    for file in processes.files("cmdline"):
         with suppress(OSError):
             words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(folder) in words:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import processes
 from tests.e2e.slurm.cluster.errors import ClusterError
 from tests.e2e.slurm.cluster.requirements import PATH
 
@@ -152,7 +153,7 @@ def only_child(parent: subprocess.Popen[bytes], timeout: float = 5.0) -> int:
     """
     deadline = time.monotonic() + timeout
     while parent.poll() is None and time.monotonic() < deadline:
-        for status in Path("/proc").glob("[0-9]*/stat"):
+        for status in processes.files("stat"):
             try:
                 # The program's name, in parentheses, may hold spaces; after it come state and parent.
                 fields = status.read_text().rpartition(")")[2].split()
