@@ -118,12 +118,14 @@ class Before:
 
     def covers(self, report: Report | LogReport) -> bool:
         """True when *report* is of that attempt: it comes again when its node was told to ask later."""
-        at, last = report.stay.prolog_at, self.epilogs.get((report.stay.job, report.node))
-        if at is None:
+        began, ended = report.stay.prolog_at, report.stay.epilog_at
+        last = self.epilogs.get((report.stay.job, report.node))
+        if began is None:
             return False
-        if last is not None:
-            return at < last
-        return self.decided is not None and at <= self.decided - CLOCK_SKEW_S
+        if last is not None and ended is not None:
+            # Not its prolog: where a node fails, the next attempt may be there before the last one's epilog is over.
+            return ended <= last
+        return self.decided is not None and began <= self.decided - CLOCK_SKEW_S
 
 
 def gather(

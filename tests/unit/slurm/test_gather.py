@@ -230,8 +230,9 @@ def test_an_end_is_of_a_new_attempt_when_a_prolog_ran_since_the_last_decision(st
 @pytest.mark.parametrize(
     ("epilog_at", "old"),
     [
-        pytest.param(1099.5, True, id="its own clock says that it was there before that epilog"),
-        pytest.param(1098.0, False, id="it came after that epilog, though the controller's clock is ahead"),
+        pytest.param(1100.5, True, id="it is of that very epilog"),
+        pytest.param(1098.0, False, id="its prolog ran since, though the controller's clock is ahead"),
+        pytest.param(1099.8, False, id="that epilog, of a node that had failed, ended after its prolog"),
     ],
 )
 def test_an_account_that_comes_again_is_not_taken_for_the_next_attempts(epilog_at, old):
