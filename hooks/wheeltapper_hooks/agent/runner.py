@@ -140,8 +140,9 @@ class Runner:
             if time.monotonic() - due > probe.every_s / 2:
                 self.tally.count(probe.name, "late")
             # Half a period: what a hook has just had read need not be read again.
-            await self._look(run, HURRIED_S if run.hurry.is_set() else probe.every_s / 2)
-            run.hurry.clear()
+            max_age_s = HURRIED_S if run.hurry.is_set() else probe.every_s / 2
+            run.hurry.clear()  # before the look: a job that ends during it is owed another
+            await self._look(run, max_age_s)
             self._untried.discard(id(run))
             if not self._untried:
                 self._all_tried.set()
@@ -152,8 +153,9 @@ class Runner:
     async def _follow_jobs(self, run: ProbeRun) -> None:
         while True:
             await run.hurry.wait()
-            await self._look(run, HURRIED_S)
             run.hurry.clear()
+            await self._look(run, 0.0)
+            await asyncio.sleep(HURRIED_S)
 
     async def _look(self, run: ProbeRun, max_age_s: float) -> None:
         blind = run.blindness()
