@@ -57,21 +57,20 @@ class Inbox:
         return Answer(later=unknown and age < self._parts.config.controller.gather_deadline_s)
 
     async def _leave(self, leave: Leave) -> Answer:
-        now = self._parts.clock()
         try:
-            answer = await self._parts.gate.ask(leave, now)
+            answer = await self._parts.gate.ask(leave)
         except SchedulerError as error:
             log.error("%s asked for leave and slurmctld failed: %s", leave.node, error)
             return Answer(ok=False, reason=str(error))
         if leave.context != "prolog" or leave.job is None or answer.released:
             return answer
         if answer.out:
-            self._parts.journal.keep_off(leave, now)
+            self._parts.journal.keep_off(leave, self._parts.clock())
         elif self._parts.config.policy.mode is Mode.FULL:
-            await self._exclude_instead(leave, now)
+            await self._exclude_instead(leave)
         return answer
 
-    async def _exclude_instead(self, leave: Leave, now: float) -> None:
+    async def _exclude_instead(self, leave: Leave) -> None:
         """The budget keeps a broken node in service: move the job away instead of letting it start there."""
         try:
             job = await self._parts.client.job(leave.job or "")
@@ -80,7 +79,7 @@ class Inbox:
             if leave.node not in job.hosts:
                 log.warning("%s speaks of job %s, which is not there", leave.node, leave.job)
                 return
-            self._parts.journal.keep_off(leave, now)
+            self._parts.journal.keep_off(leave, self._parts.clock())
             await self._parts.client.requeue(job.target)
         except SchedulerError as error:
             log.error("job %s could not be moved away from %s: %s", leave.job, leave.node, error)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from wheeltapper.config import Mode
 from wheeltapper.errors import SchedulerDown, SchedulerError
-from wheeltapper.ledger.model import Outcome, Quarantine
+from wheeltapper.ledger.model import Quarantine
 from wheeltapper.policy import release
 from wheeltapper.policy.release import Next, Step
 from wheeltapper_slurm import exclusions
@@ -59,10 +58,9 @@ class Keeper:
         if not node.drained and self._told_lately(Kind.DRAIN, out.node):
             return  # slurmctld may have forgotten it, which is looked at before a person is said to have done it
         if not node.drained:
-            self._say(out, "a person put it back to work")
-            undone = replace(out, at=now, outcome=Outcome.UNDONE, note="a person put it back")
-            self._parts.ledger.record_quarantine(undone)
-            self._parts.journal.forget_reboot(out.node)
+            if await self._parts.gate.settle(out):
+                self._say(out, "a person put it back to work")
+                self._parts.journal.forget_reboot(out.node)
             return
         if node.reason in SLURMS_OWN:
             await self._parts.gate.again(out.node)
@@ -72,7 +70,7 @@ class Keeper:
             return
         following = self._next(out, node, now)
         try:
-            await self._take(following, out, now)
+            await self._take(following, out)
         except SchedulerDown:
             raise
         except SchedulerError as error:
@@ -86,9 +84,9 @@ class Keeper:
         times = release.times_out(self._parts.ledger.quarantines(node=out.node), out.at, self._policy)
         return release.next_step(out, times, self._parts.healths.of(out.node, now), self._policy)
 
-    async def _take(self, following: Next, out: Quarantine, now: float) -> None:
+    async def _take(self, following: Next, out: Quarantine) -> None:
         if following.step is Step.RELEASE:
-            refusal = await self._parts.gate.release(out, now)
+            refusal = await self._parts.gate.release(out)
             self._parts.journal.forget_reboot(out.node)
             self._say(out, refusal or f"it is released: {following.why}")
         elif following.step is Step.REBOOT and self._parts.journal.ask_reboot(out.node, out.key):

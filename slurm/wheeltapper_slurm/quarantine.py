@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from wheeltapper.config import Mode, PolicySection
@@ -25,28 +26,40 @@ log = logging.getLogger(__name__)
 SLURMS_OWN = frozenset({"Epilog error", "Prolog error"})
 """What slurmctld itself writes when a hook of ours fails and nobody could tell it why (its ``drain_nodes`` calls)."""
 
+AFTER_S = 0.001
+"""What happens to a node is recorded at least so long after what happened to it before; a clock may be set back."""
+
 
 class Gate:
-    """Answers nodes that ask for leave, one at a time, so that the budget cannot be passed by two at once."""
+    """Takes nodes out and back, one at a time: two never pass the budget at once, and the record is in order."""
 
     def __init__(
-        self, client: SlurmClient, ledger: Ledger, policy: PolicySection, lasting: Lasting | None = None
+        self,
+        client: SlurmClient,
+        ledger: Ledger,
+        policy: PolicySection,
+        lasting: Lasting | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """*lasting* keeps in mind what was done, where slurmctld may be killed and forget it."""
+        """*lasting* keeps in mind what was done, where slurmctld may be killed and forget it.
+
+        *clock* gives Unix seconds.
+        """
         self._client = client
         self._lasting = lasting
+        self._clock = clock
         self._ledger = ledger
         self._policy = policy
         self._turn = asyncio.Lock()
 
-    async def ask(self, leave: Leave, now: float) -> Answer:
-        """Return whether the node is out of service now; *now* is in Unix seconds.
+    async def ask(self, leave: Leave) -> Answer:
+        """Return whether the node is out of service now.
 
         Raises:
             SchedulerError: slurmctld refused or did not answer; nothing was changed.
         """
         async with self._turn:
-            answer = await self._ask(leave, now)
+            answer = await self._ask(leave, self._now(leave.node))
         log.info("%s asks for leave at its %s: %s", leave.node, leave.context, answer.reason)
         return answer
 
@@ -144,7 +157,7 @@ class Gate:
         then = f", then {TO_DO[strictest]}" if release.stricter(strictest, findings[0].disposition) else ""
         return then + release.repeats(times, self._policy)
 
-    async def release(self, out: Quarantine, now: float) -> str | None:
+    async def release(self, out: Quarantine) -> str | None:
         """Put back the node that is *out*, and return None; or return why it is not ours to put back.
 
         Raises:
@@ -156,8 +169,21 @@ class Gate:
                 return "a person has changed its state or its reason"
             self._note(Kind.RESUME, out.node)
             await self._client.resume(out.node)
-            self._ledger.record_quarantine(replace(out, at=now, outcome=Outcome.RELEASED, note="its checks pass again"))
+            self._record_back(out, Outcome.RELEASED, "its checks pass again")
         return None
+
+    async def settle(self, out: Quarantine) -> bool:
+        """Record that a person has put back the node that was *out*; False when it is out, for this or by now for more.
+
+        Raises:
+            SchedulerError: slurmctld did not answer; nothing was recorded.
+        """
+        async with self._turn:
+            node = await self._client.node(out.node)
+            if node is None or node.drained or release.standing(self._ledger.quarantines(node=out.node)) != [out]:
+                return False
+            self._record_back(out, Outcome.UNDONE, "a person put it back")
+        return True
 
     async def again(self, name: str) -> None:
         """Do once more what slurmctld has forgotten of how the node *name* was taken out, or put back.
@@ -191,6 +217,13 @@ class Gate:
     def _note(self, kind: Kind, node: str) -> None:
         if self._lasting is not None:
             self._lasting.note(kind, node)
+
+    def _now(self, node: str) -> float:
+        """Return when what is done next to *node* happens: the order of its history is the order of its times."""
+        return max([self._clock(), *(past.at + AFTER_S for past in self._ledger.quarantines(node=node))])
+
+    def _record_back(self, out: Quarantine, outcome: Outcome, note: str) -> None:
+        self._ledger.record_quarantine(replace(out, at=self._now(out.node), outcome=outcome, note=note))
 
     def _record(self, leave: Leave, finding: Finding, now: float, outcome: Outcome, note: str) -> None:
         # A health check asks every few minutes; what did not happen is told once per finding.

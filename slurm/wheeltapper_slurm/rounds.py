@@ -271,6 +271,6 @@ class Rounds:
                 log.info("%s was rebooted since and passes its checks, so it stays in service", leave.node)
                 continue
             try:
-                await self._parts.gate.ask(leave, now)
+                await self._parts.gate.ask(leave)
             except SchedulerError as error:
                 log.error("%s could not be drained: %s", leave.node, error)

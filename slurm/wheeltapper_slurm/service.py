@@ -71,7 +71,7 @@ class Service:
         self._journal = Journal(section.spool_dir / "journal.db", shared=section.is_shared)
         self._doors, self._rates = Doors(), Rates()
         domains.of(config.policy.budget.domains)  # a wrong node list is told at start
-        gate = Gate(client, self._ledger, config.policy, Lasting(client, self._journal, clock))
+        gate = Gate(client, self._ledger, config.policy, Lasting(client, self._journal, clock), clock)
         healths = Healths(config.agent.health_interval_s)
         self._parts = Parts(config, client, self._ledger, self._journal, gate, Arrivals(), healths, clock)
         self._inbox = Inbox(self._parts)

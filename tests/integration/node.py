@@ -231,7 +231,11 @@ class Node:
 
     @property
     def state(self) -> str:
-        return self.verdict_file.read_text().split()[0] if self.verdict_file.exists() else ""
+        try:
+            said = self.verdict_file.read_text()
+        except FileNotFoundError:  # an agent that cannot write a new one takes the old one away
+            return ""
+        return said.split()[0]
 
     def write_verdict(self, state: str, *, boot: str | None = None, left: float = 1000.0) -> None:
         self.verdict_file.write_text(f"{state} {boot or boot_id()} {int(uptime() + left)}\n")

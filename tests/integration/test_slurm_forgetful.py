@@ -158,7 +158,7 @@ def test_a_release_that_slurmctld_has_forgotten_leaves_no_orphan_drain(desk):  #
     reason = asyncio.run(at.slurm.node("n2")).reason
     [out] = at.ledger.quarantines(node="n2")
     at.now += 100.0
-    asyncio.run(at.parts.gate.release(out, at.now))
+    asyncio.run(at.parts.gate.release(out))
     at.slurm.set_node(node("n2", ("IDLE", "DRAIN"), reason))
     started(at, at.now + 3.0)
     at.now += 5.0

@@ -48,7 +48,7 @@ class Desk:
         self.ledger = Ledger(settings.ledger.path)
         self.journal = Journal(settings.controller.spool_dir / "journal.db")
         lasting = Lasting(slurm, self.journal, lambda: self.now)
-        gate = Gate(slurm, self.ledger, settings.policy, lasting)
+        gate = Gate(slurm, self.ledger, settings.policy, lasting, lambda: self.now)
         self.healths = Healths(120.0)
         self.parts = Parts(settings, slurm, self.ledger, self.journal, gate, Arrivals(), self.healths, lambda: self.now)
         self.rounds, self.inbox = Rounds(self.parts), Inbox(self.parts)

@@ -205,13 +205,19 @@ class Campaign:
         now = {each["JobId"]: each for each in self.cluster.jobs}
         for each in self.planted:
             assert now[each.job]["JobState"] == ("FAILED" if each.kind == "bug" else "COMPLETED"), each
-            decided = int(each.kind != "bug")
-            assert decided <= int(now[each.job]["Restarts"]) <= decided + self._requeued_by_slurm(each.job), each
+            decided, restarts = int(each.kind != "bug"), int(now[each.job]["Restarts"])
+            others = self._requeued_by_slurm(each.job) + self._kept_off(each.job)
+            assert decided <= restarts <= decided + others, f"{each}: {restarts} restarts, {others} for other causes"
 
     def _requeued_by_slurm(self, job: str) -> int:
         """How often slurmctld itself has requeued *job*, since it had forgotten the job's end and found it missing."""
         log = self.cluster.slurmctld.log.read_text()
         return log.count(f"requeue JobId={job} due to node failure")
+
+    def _kept_off(self, job: str) -> int:
+        """How often a prolog kept *job* off a node: slurmctld, which had forgotten the drain, had sent it there."""
+        logs = (node.slurmd.log.read_text() for node in self.cluster.nodes.values())
+        return sum(log.count(f"[job {job}] prolog failed") for log in logs)
 
     def _failures(self, job: str) -> int:
         books = self.cluster.work / f"books-{job}"

@@ -90,9 +90,9 @@ def test_the_gate_asks_for_the_budget_of_the_domain(ledger, configured, switches
     others = [node(f"n{number}") for number in range(3, 40)]
     slurm = FakeSlurm(node("n1", OUT, OURS), node("n2"), *others)
     slurm.switches = switches
-    gate = Gate(slurm, ledger, PolicySection(mode="full", budget={"domains": configured}))
+    gate = Gate(slurm, ledger, PolicySection(mode="full", budget={"domains": configured}), clock=lambda: 1200.0)
 
-    answer = asyncio.run(gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "12"), now=1200.0))
+    answer = asyncio.run(gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "12")))
 
     assert answer.out is out
     assert ("of domain" in answer.reason) is not out

@@ -35,9 +35,9 @@ class Yard:
         self.ledger = Ledger(folder / "ledger.db")
         self.journal = Journal(folder / "journal.db")
         self.healths = Healths(120.0)
-        self.gate = Gate(self.slurm, self.ledger, self.config.policy)
+        self.gate = Gate(self.slurm, self.ledger, self.config.policy, clock=lambda: self.now)
         finding = replace(xid79(), disposition=asks_for)
-        asyncio.run(self.gate.ask(Leave("n2", BOOT, "epilog", (finding,), "12"), self.now))
+        asyncio.run(self.gate.ask(Leave("n2", BOOT, "epilog", (finding,), "12")))
         self.slurm.asked.clear()
         self.restart()
 
@@ -100,7 +100,7 @@ def test_after_our_release_the_same_evidence_takes_the_node_out_again(yard):
     at = yard()
     at.look(State.OK)
 
-    answer = asyncio.run(at.gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "13"), at.now))
+    answer = asyncio.run(at.gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "13")))
 
     assert answer.out
 
@@ -128,7 +128,36 @@ def test_a_node_that_a_person_put_back_is_theirs_and_its_evidence_settled(yard):
     at.look(State.OK)
 
     assert at.outcomes() == [Outcome.DONE, Outcome.UNDONE]
-    assert asyncio.run(at.gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "13"), at.now)).released
+    assert asyncio.run(at.gate.ask(Leave("n2", BOOT, "epilog", (xid79(),), "13"))).released
+
+
+def test_a_node_that_goes_out_anew_while_it_is_looked_at_was_not_put_back(yard, monkeypatch):
+    at = yard()
+    at.slurm.put_back("n2")
+    nodes, anew = at.slurm.nodes, Leave("n2", BOOT, "prolog", (xid79(sequence=8),), "13")
+
+    async def nodes_and_then_a_fault():
+        monkeypatch.undo()
+        seen = await nodes()
+        assert (await at.gate.ask(anew)).out
+        return seen
+
+    monkeypatch.setattr(at.slurm, "nodes", nodes_and_then_a_fault)
+    at.look()
+
+    assert at.outcomes() == [Outcome.DONE, Outcome.DONE]
+    assert at.ledger.quarantines(node="n2")[-1].reason == at.reason()
+
+
+def test_the_record_is_in_order_when_the_clock_is_set_back(yard):
+    at = yard()
+    at.now -= 900.0
+    at.slurm.put_back("n2")
+
+    at.look()
+    asyncio.run(at.gate.ask(Leave("n2", BOOT, "prolog", (xid79(sequence=8),), "13")))
+
+    assert at.outcomes() == [Outcome.DONE, Outcome.UNDONE, Outcome.DONE]
 
 
 @pytest.mark.parametrize("asks_for", [Disposition.INSPECT, Disposition.REPLACE])

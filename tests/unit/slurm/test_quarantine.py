@@ -26,8 +26,8 @@ def ledger(tmp_path):
 
 
 def ask(ledger, slurm, *findings, node="n2", mode="full", job="12"):
-    gate = Gate(slurm, ledger, PolicySection(mode=mode))
-    return asyncio.run(gate.ask(Leave(node, BOOT, "epilog", findings or (xid79(),), job), now=1200.0))
+    gate = Gate(slurm, ledger, PolicySection(mode=mode), clock=lambda: 1200.0)
+    return asyncio.run(gate.ask(Leave(node, BOOT, "epilog", findings or (xid79(),), job)))
 
 
 def test_a_convicted_node_is_drained_in_one_call_with_the_whole_reason(ledger):
@@ -122,8 +122,8 @@ def test_a_silent_slurmctld_is_an_error_and_nothing_is_recorded(ledger):
 @pytest.mark.parametrize("mode", ["observe", "quarantine", "full"])
 def test_a_drill_is_recorded_and_asks_slurm_for_nothing_in_any_mode(ledger, mode):
     slurm = FakeSlurm(node())
-    gate = Gate(slurm, ledger, PolicySection(mode=mode))
-    answer = asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),)), now=1200.0))
+    gate = Gate(slurm, ledger, PolicySection(mode=mode), clock=lambda: 1200.0)
+    answer = asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),))))
 
     assert (answer.out, answer.released, answer.recorded) == (False, False, True)
     assert slurm.asked == []
@@ -134,8 +134,8 @@ def test_a_drill_is_recorded_and_asks_slurm_for_nothing_in_any_mode(ledger, mode
 
 def test_a_drill_forgives_no_real_fault(ledger):
     slurm = FakeSlurm(node())
-    gate = Gate(slurm, ledger, PolicySection(mode="full"))
-    asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),)), now=1200.0))
+    gate = Gate(slurm, ledger, PolicySection(mode="full"), clock=lambda: 1200.0)
+    asyncio.run(gate.ask(Leave("n2", BOOT, "drill", (xid79(),))))
 
     assert ask(ledger, slurm).out
 
