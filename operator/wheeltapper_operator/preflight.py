@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wheeltapper import kubernetes_names as names
-from wheeltapper.config_kubernetes import PodPreflightSection
+from wheeltapper.config import PodPreflightSection
 from wheeltapper_operator.api import Json
 from wheeltapper_operator.jobs import KINDS
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import orjson
 from aiohttp import web
 
-from wheeltapper.config_kubernetes import PodPreflightSection
+from wheeltapper.config import PodPreflightSection
 from wheeltapper_operator import preflight
 from wheeltapper_operator.api import Json
 from wheeltapper_operator.certificates import CERTIFICATE, KEY

@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.kubelet import Kubelet
 from tests.unit.test_pod_preflight import listed
-from wheeltapper.config_kubernetes import PodPreflightSection
+from wheeltapper.config import PodPreflightSection
 from wheeltapper_hooks import preflight_pod
 from wheeltapper_hooks.agent.pod_resources import Device, KubeletTrouble, devices_of
 from wheeltapper_hooks.agent.pod_server import PodServer

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from wheeltapper import config
+from wheeltapper import config, defaults
 from wheeltapper.config import Config, Mode
 from wheeltapper.errors import ConfigError
 
@@ -87,7 +87,7 @@ def test_what_is_in_force_can_be_written_as_a_file_again():
 
 def test_no_file_in_the_default_place_means_all_defaults(monkeypatch, tmp_path):
     monkeypatch.delenv("WHEELTAPPER_CONFIG", raising=False)
-    monkeypatch.setattr(config, "DEFAULT_PATH", tmp_path / "none.toml")
+    monkeypatch.setattr(defaults, "PATH", tmp_path / "none.toml")
 
     assert config.load() == Config()
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
-from wheeltapper.config_kubernetes import PodPreflightSection
+from wheeltapper.config import PodPreflightSection
 from wheeltapper_hooks.agent.pod_tokens import NotAPod
 
 log = logging.getLogger(__name__)

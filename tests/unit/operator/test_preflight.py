@@ -8,7 +8,7 @@ import json
 import pytest
 
 from wheeltapper import kubernetes_names as names
-from wheeltapper.config_kubernetes import PodPreflightSection
+from wheeltapper.config import PodPreflightSection
 from wheeltapper_hooks import preflight_pod
 from wheeltapper_operator.preflight import mutate
 from wheeltapper_operator.webhook import answer

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Seconds = Annotated[float, Field(gt=0)]
+
+Folder = Annotated[Path, Field(strict=False)]
 
 
 class Section(BaseModel):

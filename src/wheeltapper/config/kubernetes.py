@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from wheeltapper.config_section import Seconds, Section
+from wheeltapper.config.section import Seconds, Section
 
 
 class PodPreflightSection(Section):
