@@ -1,7 +1,7 @@
 """Interruptions in waves, with the controller service and slurmctld killed at random moments, and what must hold after.
 
-What really happened is written by the jobs themselves, one line for each attempt that failed: slurmctld forgets up to
-five seconds when it is killed, and its word alone would not tell a lost requeue from one that never was.
+What really happened is written by the jobs themselves, one line for each attempt that failed or completed: slurmctld
+forgets up to five seconds when it is killed, and its word alone would not tell a lost requeue from one that never was.
 """
 
 from __future__ import annotations
@@ -92,11 +92,10 @@ class Campaign:
 
     def _job(self, kind: str) -> Planted:
         go = f"{self.cluster.work}/go-{len(self.planted)}-{self.dice.getrandbits(32):08x}"
-        once = "" if kind == "bug" else '[ "${SLURM_RESTART_COUNT:-0}" = 0 ] || exit 0\n'
-        script = (
-            f"{once}while [ ! -e {go} ]; do sleep 0.1; done\n"
-            f"echo failed >>{self.cluster.work}/books-$SLURM_JOB_ID\n{ENDS[kind][0]}"
-        )
+        books = f"{self.cluster.work}/books-$SLURM_JOB_ID"
+        complete = f'[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || {{ echo completed >>{books}; exit 0; }}\n'
+        once = "" if kind == "bug" else complete
+        script = f"{once}while [ ! -e {go} ]; do sleep 0.1; done\necho failed >>{books}\n{ENDS[kind][0]}"
         alone = ("--exclusive", "--nodes=1") if kind == "hardware" else ("--ntasks=1",)
         return Planted(self.cluster.sbatch(script, *alone), kind, go)
 
@@ -193,15 +192,15 @@ class Campaign:
 
     def check(self) -> None:
         """Hold the record of all waves to what the jobs have written themselves."""
-        failed = Counter({each.job: self._failures(each.job) for each in self.planted})
-        # A slurmctld that has forgotten a drain may send a job to that node; there our prolog keeps it off.
-        bodies = (json.loads(body) for (body,) in self._rows("SELECT body FROM body"))
-        attempts = [each["attempt"] for each in bodies]
-        recorded = Counter(each["job"] for each in attempts if each["ending"] != "launch_failed")
-        assert recorded == failed
-        labels = {each.job: {ENDS[each.kind][1]} for each in self.planted}
-        for job, label in self._rows("SELECT job, label FROM interruption"):
-            assert label in labels[job] | {"hardware/gpu_xid"}, job
+        kinds = {each.job: each.kind for each in self.planted}
+        told: dict[str, list[Any]] = {job: [] for job in kinds}
+        for (body,) in self._rows("SELECT body FROM body"):
+            record = json.loads(body)
+            # A slurmctld that has forgotten a drain may send a job to that node; there our prolog keeps it off.
+            if record["attempt"]["ending"] != "launch_failed":
+                told[record["attempt"]["job"]].append(record)
+        for job, records in told.items():
+            self._is_told_as_it_was(kinds[job], self._books(job), records)
         now = {each["JobId"]: each for each in self.cluster.jobs}
         for each in self.planted:
             assert now[each.job]["JobState"] == ("FAILED" if each.kind == "bug" else "COMPLETED"), each
@@ -219,6 +218,21 @@ class Campaign:
         logs = (node.slurmd.log.read_text() for node in self.cluster.nodes.values())
         return sum(log.count(f"[job {job}] prolog failed") for log in logs)
 
-    def _failures(self, job: str) -> int:
+    @staticmethod
+    def _is_told_as_it_was(kind: str, books: Counter[str], records: list[Any]) -> None:
+        """Hold *records* of one job to its *books*.
+
+        slurmctld may forget even that the job has completed, and run it again with the count of restarts that it had.
+        Of such an attempt there is an exit code of 0 and a job that runs: nobody can tell it from a requeue of Slurm's.
+        """
+        requeued = [each for each in records if each["attempt"]["ending"] == "requeued"]
+        again = [each for each in requeued if each["attempt"]["exit_code"] == 0]
+        assert len(again) <= max(0, books["completed"] - 1), (books, records)
+        assert not any(each["decision"]["job"]["requeue"] for each in again), again
+        assert len(records) - len(again) == books["failed"], (books, records)
+        labels = {ENDS[kind][1], "hardware/gpu_xid"}
+        assert all(each["diagnosis"]["label"] in labels for each in records if each not in again), records
+
+    def _books(self, job: str) -> Counter[str]:
         books = self.cluster.work / f"books-{job}"
-        return len(books.read_text().splitlines()) if books.exists() else 0
+        return Counter(books.read_text().splitlines() if books.exists() else ())
