@@ -26,7 +26,7 @@ def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Confi
     """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
     diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger))
     history = ledger.history(attempt.job, faults_since=_faults_since(config, now))
-    decision = decide(diagnosis, attempt, history, config.policy, now, _failed(ledger, config, now))
+    decision = decide(diagnosis, attempt, history, config.policy, now, ledger.failed_nodes(acts.MAX_EXCLUDED))
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)
     interruption = Interruption(attempt, diagnosis, decision, config.policy.mode, now)
@@ -45,7 +45,7 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
         if diagnosis == old.diagnosis:
             return "nothing changes"
         history = ledger.history(case.job, but=case.key, faults_since=_faults_since(config, now))
-        decision = decide(diagnosis, case, history, config.policy, now, _failed(ledger, config, now))
+        decision = decide(diagnosis, case, history, config.policy, now, ledger.failed_nodes(acts.MAX_EXCLUDED))
         if old.decision.job.requeue:
             reason = f"it has run again already; by what is known now: {decision.job.reason}"
             decision = replace(decision, job=replace(decision.job, requeue=True, reason=reason))
@@ -61,10 +61,6 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
 
 def _faults_since(config: Config, now: float) -> float:
     return now - config.policy.infrastructure_retry_h * 3600
-
-
-def _failed(ledger: Ledger, config: Config, now: float) -> list[str]:
-    return ledger.failed_nodes(since=now - config.policy.probation_h * 3600)[: acts.MAX_EXCLUDED]
 
 
 def diagnosis_of(gathered: Gathered, attempt: Attempt, config: Config) -> Diagnosis:

@@ -18,6 +18,10 @@ def test_a_new_install_only_observes():
     [
         ("colour = 1", "f.toml: colour: there is no such key"),
         ("[policy]\nmod = 'full'", "f.toml: policy.mod: there is no such key"),
+        (
+            "[policy]\nprobation_h = 24.0",
+            "f.toml: policy.probation_h: delete it, there is no such key any more: large jobs",
+        ),
         ("[policy]\nmode = 'fast'", "policy.mode: input should be 'observe', 'quarantine' or 'full' (it is 'fast')"),
         ("[policy]\nretry_budget = true", "policy.retry_budget: input should be a valid integer (it is True)"),
         ("[policy]\nretry_budget = -1", "policy.retry_budget"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -83,8 +84,9 @@ def test_what_infrastructure_paid_counts_from_a_moment_on(ledger):
 
 
 def test_nodes_that_failed_are_told_the_last_first(ledger):
-    """n3 was out and came back after n1 was suspected; n4 was only observed, n5 was out too long ago."""
+    """n3 was out and came back after n1 was suspected; n4 was only observed, n6 was suspected of no hardware fault."""
     ledger.record(interruption("12@1", label="hardware/node_down", node="n1", at=2000.0), [])
+    ledger.record(interruption("13@1", label="network/link_down", node="n6", at=2700.0), [])
     for node, at, outcome in (
         ("n3", 1500.0, Outcome.DONE),
         ("n3", 2500.0, Outcome.RELEASED),
@@ -93,7 +95,25 @@ def test_nodes_that_failed_are_told_the_last_first(ledger):
     ):
         ledger.record_quarantine(out(node=node, at=at, outcome=outcome))
 
-    assert ledger.failed_nodes(since=1000.0) == ["n3", "n1"]
+    assert ledger.failed_nodes(9) == ["n3", "n1", "n5"]
+    assert ledger.failed_nodes(2) == ["n3", "n1"]
+
+
+def test_a_node_that_was_suspected_by_mistake_has_not_failed(ledger):
+    first = interruption("12@1", label="hardware/node_down", node="n1", at=2000.0)
+    ledger.record(first, [])
+    ledger.amend(replace(first, diagnosis=diagnosis("software/user_code")), [])
+
+    assert ledger.failed_nodes(9) == []
+
+
+def test_a_node_of_another_cluster_has_not_failed_here(ledger, tmp_path):
+    other = Ledger(tmp_path / "deep" / "ledger.db", cluster="other")
+    other.record_quarantine(out(node="n1", at=1.0, outcome=Outcome.DONE))
+    other.record(interruption("12@1", label="hardware/node_down", node="n2"), [])
+    other.close()
+
+    assert ledger.failed_nodes(9) == []
 
 
 def test_a_reader_sees_what_is_there_and_cannot_write(ledger, tmp_path):

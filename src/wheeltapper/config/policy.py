@@ -92,13 +92,9 @@ class PolicySection(Section):
         False,
         description="Let Slurm reboot a node whose fault asks for it, once it is empty (slurm.conf: RebootProgram).",
     )
-    probation_h: float = Field(
-        2160.0,
-        ge=0,
-        strict=False,
-        description="Hours for which large jobs avoid a node that has failed, the last that failed first, as far as"
-        " there are others. Most relapses come within a day; the order makes a longer look back do no harm.",
-    )
     probation_max_nodes: int = Field(
-        4, ge=1, description="A job on more nodes is large: one relapse costs the work of all of them."
+        4,
+        ge=1,
+        description="A job on more nodes is large: one relapse costs the work of all of them, so it avoids the nodes"
+        " that have failed, the last that failed first, as far as there are others.",
     )

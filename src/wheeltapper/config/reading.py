@@ -20,6 +20,12 @@ else:  # pragma: no cover - the same module under its older name
     import tomli as tomllib
 
 
+GONE = {
+    "policy.probation_h": "large jobs avoid the nodes that have failed, the last that failed first, however long ago",
+}
+"""Keys that there were once, and what holds in their place."""
+
+
 def parse(text: str, name: str = "configuration") -> Config:
     """Return the configuration in the TOML *text*, or JSON where the file's *name* says so.
 
@@ -42,13 +48,13 @@ def explain(error: ValidationError, above: str = "") -> str:
     wrong = []
     for each in error.errors():
         key = ".".join(str(part) for part in (above, *each["loc"]) if part != "")
-        wrong.append(f"{key or 'the file'}: {_explain(each)}")
+        wrong.append(f"{key or 'the file'}: {_explain(each, key)}")
     return "; ".join(wrong)
 
 
-def _explain(error: Any) -> str:
+def _explain(error: Any, key: str) -> str:
     if error["type"] == "extra_forbidden":
-        return "there is no such key"
+        return f"delete it, there is no such key any more: {GONE[key]}" if key in GONE else "there is no such key"
     return f"{error['msg'][0].lower()}{error['msg'][1:]} (it is {error['input']!r})"
 
 

@@ -15,6 +15,7 @@ from wheeltapper.ledger.database import Database, PostgreSQL, SQLite
 from wheeltapper.ledger.model import Act, Interruption, NodeState, Outcome, Quarantine
 from wheeltapper.ledger.upgrade import upgrade
 from wheeltapper.policy.model import History, Payer
+from wheeltapper.policy.order import last_failed_first
 
 PAGE = 500
 """Records read at a time: below a megabyte."""
@@ -156,21 +157,23 @@ class Ledger:
             ),
         )
 
-    def failed_nodes(self, since: float) -> list[str]:
-        """Return the nodes of this cluster that hardware has failed on since *since* (Unix seconds), the last first.
+    def failed_nodes(self, most: int) -> list[str]:
+        """Return at most *most* nodes of this cluster that hardware has failed on, the last first, however long ago.
 
-        They were suspected of a job's end, or were out: of these it is their return that counts.
+        They were suspected of a job's end, or were out: of these it is their return that counts. Running sums are read.
         """
+        values = {"cluster": self.cluster, "most": most}
+        newest = " GROUP BY node ORDER BY at DESC, node LIMIT :most"
         suspected = self.database.rows(
-            "SELECT node, max(decided_at) FROM suspect WHERE cluster = :cluster AND decided_at >= :since"
-            " AND label LIKE 'hardware/%' GROUP BY node",
-            {"cluster": self.cluster, "since": since},
+            "SELECT node, max(last) AS at FROM sum_node WHERE cluster = :cluster AND number > 0"
+            f" AND label LIKE 'hardware/%'{newest}",
+            values,
         )
-        last: dict[str, float] = dict(suspected)
-        for each in self.quarantines(since=since):
-            if each.outcome in {Outcome.DONE, Outcome.RELEASED, Outcome.UNDONE}:
-                last[each.node] = max(each.at, last.get(each.node, 0.0))
-        return sorted(last, key=lambda node: (-last[node], node))
+        out = self.database.rows(f"SELECT node, max(at) AS at FROM node_state WHERE cluster = :cluster{newest}", values)
+        last: dict[str, float] = {}
+        for node, at in (*suspected, *out):
+            last[node] = max(at, last.get(node, 0.0))
+        return last_failed_first(last, most)
 
     def interruptions(self, *, job: str | None = None, since: float = 0.0) -> Iterator[Interruption]:
         """Yield interruptions, oldest first: of this cluster's *job*, or all that were decided since *since*.

@@ -50,12 +50,13 @@ class Line:
 class Comparison:
     """What a replay tells. ``closed_form`` is the expected ETTR by cost of a checkpoint for nodes that fail at random.
 
-    ``every_entry`` is the first line again, with those faults ending the job too that would have spared it.
+    ``every_entry`` holds all strategies at the first cost again, with those faults ending the job too that would have
+    spared it: the least that can be read out of a trace that does not say what its entries did to jobs.
     """
 
     lines: tuple[Line, ...]
     closed_form: Mapping[float, float]
-    every_entry: Line
+    every_entry: tuple[Line, ...]
     foresight: lemons.Foresight
     after_repair: tuple[lemons.AfterRepair, ...]
 
@@ -74,14 +75,17 @@ def compare(
         for strategy in STRATEGIES:
             progress(f"{strategy.name}, {write_s:g} s a checkpoint")
             lines.append(_line(trace, strategy, replace(settings, write_s=write_s), policy, seeds))
-    progress("the same, and every entry ends the job")
     worst = replace(settings, write_s=writes_s[0], every_entry_ends=True)
+    every_entry = []
+    for strategy in STRATEGIES:
+        progress(f"{strategy.name}, and every entry ends the job")
+        every_entry.append(_line(trace, strategy, worst, policy, seeds))
     known = [lemons.Fault(fault.node, fault.start, fault.end) for fault in trace.faults]
     nodes = len(trace.nodes)
     return Comparison(
         tuple(lines),
         {write_s: expected(trace, replace(settings, write_s=write_s)) for write_s in writes_s},
-        _line(trace, STRATEGIES[0], worst, policy, seeds),
+        tuple(every_entry),
         lemons.foresight(known, nodes, min(LEARNING_S, trace.span), trace.span),
         tuple(lemons.after_repair(known, nodes, 0.0, trace.span, REPAIR_DAYS)),
     )

@@ -15,7 +15,7 @@ class Placing(str, Enum):
     ANY = "any"
     """The scheduler's own order."""
     CAREFUL = "careful"
-    """Those last that failed lately, as far as it was known then, the latest of them at the very end."""
+    """Those last that have failed, as far as it was known then, the latest of them at the very end."""
     CLAIRVOYANT = "clairvoyant"
     """The nodes whose next fault is farthest away: no policy can know, and none can do better."""
 
@@ -42,7 +42,7 @@ class Settings:
     decision on it. A process dies with its GPU, and nodes have a minute to report (``gather_deadline_s``); slurmctld
     gives a silent node five (SlurmdTimeout); PyTorch's watchdog waits ten. ``person_s``: until a person who is asked
     has sent the job on. ``most_excluded``: nodes that the Slurm side excludes from one job at most. With
-    ``every_entry_ends`` those faults end the job too that would spare it: as ``WATCHDOG`` does.
+    ``every_entry_ends`` those faults end the job too that would spare it.
     """
 
     job_nodes: int
@@ -57,7 +57,6 @@ class Settings:
             Ends.AT_ONCE: 60.0,
             Ends.NODE_DOWN: 300.0,
             Ends.WATCHDOG: 660.0,
-            Ends.GOES_ON: 660.0,
         }
     )
 

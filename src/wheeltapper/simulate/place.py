@@ -25,11 +25,11 @@ class Cluster:
             self._by_node[fault.node].append(fault)
 
     def unfit(self, now: float) -> dict[str, Fault]:
-        """Return the nodes that are unfit at *now*, with the fault that keeps them so the longest."""
+        """Return the nodes that are unfit at *now*, with the fault that made them so; how long it lasts is unknown."""
         found: dict[str, Fault] = {}
         for fault in self._trace.faults[: bisect_left(self._starts, now)]:
-            if fault.end > now and (fault.node not in found or found[fault.node].end < fault.end):
-                found[fault.node] = fault
+            if fault.end > now:
+                found.setdefault(fault.node, fault)
         return found
 
     def next_fault(self, nodes: Collection[str], now: float, *, every: bool = False) -> Fault | None:
@@ -40,8 +40,9 @@ class Cluster:
         return None
 
     def next_repair(self, now: float) -> float:
-        """Return when the next unfit node is fit again."""
-        return min((fault.end for fault in self.unfit(now).values()), default=self._trace.span)
+        """Return when the next fault is over."""
+        begun = self._trace.faults[: bisect_left(self._starts, now)]
+        return min((fault.end for fault in begun if fault.end > now), default=self._trace.span)
 
     def begun(self, since: float, until: float) -> tuple[Fault, ...]:
         """Return the faults that began from *since* up to *until*."""

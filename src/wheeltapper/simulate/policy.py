@@ -12,6 +12,7 @@ from wheeltapper.labels import label
 from wheeltapper.policy.budget import Share, refusal
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import Decision, History, Payer
+from wheeltapper.policy.order import last_failed_first
 from wheeltapper.simulate.trace import Ends, Fault
 
 SUSPECTED_S = 86_400.0
@@ -94,10 +95,12 @@ class Desk:
         return {node for node, until in self.excluded_until.items() if until > now}
 
     def avoided(self, now: float) -> list[str]:
-        """Return the nodes that a large job does without, the last that failed first."""
-        since = now - self.policy.probation_h * 3600
-        lately = [node for node, at in self.failed.items() if at >= since]
-        return sorted(lately, key=lambda node: (-self.failed[node], node))[: self.most_excluded]
+        """Return the nodes that a large job does without at *now*, the last that failed first.
+
+        When a node that is out will be back is not known, so all of those fail now.
+        """
+        known = {node: min(at, now) for node, at in self.failed.items()}
+        return last_failed_first(known, self.most_excluded)
 
     def _history(self, now: float) -> History:
         since = now - self.policy.infrastructure_retry_h * 3600

@@ -29,8 +29,6 @@ class Ends(Enum):
     """The node falls silent, and the scheduler notices."""
     WATCHDOG = "watchdog"
     """The others wait for the node until the collective's timeout."""
-    GOES_ON = "goes on"
-    """An alarm of a part that there is more than one of: the job goes on, and the node is no one's next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +45,14 @@ class Cause:
 class Fault:
     """A node that was unfit from ``start`` to ``end`` (seconds since the trace began).
 
-    ``by_people`` marks what tests of idle nodes found or people did: it stands in the trace, and would not by itself
-    have ended a job that ran.
+    ``spares_jobs`` marks what stands in the trace and ends no job that runs on the node (:data:`_SPARES_JOBS`).
     """
 
     node: str
     start: float
     end: float
     cause: Cause
-    by_people: bool = False
-
-    @property
-    def spares_jobs(self) -> bool:
-        """True when a job on the node would have gone on."""
-        return self.by_people or self.cause.ends is Ends.GOES_ON
+    spares_jobs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +84,19 @@ _BY_CLASS: Mapping[str, Cause] = {
     "GPU": Cause("hardware/gpu_xid", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
     "Parameter Plane Cable": Cause("hardware/nic", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
     "NIC": Cause("hardware/nic", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG),
-    "Power Supply": Cause("hardware/power", Source.CHECK, Disposition.INSPECT, Ends.GOES_ON),
-    "Fan": Cause("hardware/thermal", Source.CHECK, Disposition.INSPECT, Ends.GOES_ON),
+    "Power Supply": Cause("hardware/power", Source.SCHEDULER, Disposition.NONE, Ends.WATCHDOG),
+    "Fan": Cause("hardware/thermal", Source.SCHEDULER, Disposition.NONE, Ends.WATCHDOG),
     "File System": Cause("hardware/storage", Source.KERNEL, Disposition.INSPECT, Ends.WATCHDOG),
 }
 """Classes that say enough; all others only say that the node was gone, and so does the scheduler."""
 
-_BY_PEOPLE = frozenset({"Stress Test Failure", "Change", "Test", "Training Task Troubleshooting"})
+_SPARES_JOBS = frozenset({"Power Supply", "Fan", "Stress Test Failure", "Test"})
+"""Classes of which an entry ends no job that runs; all others do.
+
+A server has more than one supply and fan, and has an event of its own for when what is left no longer suffices (the
+IPMI specification, as ``inputs/readers/bmc_events`` reads it: one failed part convicts no node). A stress test takes
+the GPUs for itself, so it is run where no job is (DCGM's guide: levels 3 and 4 after a failure, by an administrator).
+"""
 
 
 def cause_of(kind: Mapping[str, str]) -> Cause:
@@ -136,5 +134,5 @@ def _paired(events: Sequence[Mapping[str, Any]]) -> list[Fault]:
             begun[key].append(at)
         else:
             start = begun[key].pop(0)
-            faults.append(Fault(key[0], start, at, cause_of(kind), kind["Class"] in _BY_PEOPLE))
+            faults.append(Fault(key[0], start, at, cause_of(kind), kind["Class"] in _SPARES_JOBS))
     return faults

@@ -57,6 +57,18 @@ def test_quarantines_and_node_states_come_back_in_order_and_once(ledger):
     assert states == [("back", 3.0), ("back", 5.0), ("out", 10.0)], "what was done to a node is its state from then on"
 
 
+def test_nodes_that_failed_are_told_the_last_first_whether_out_or_suspected(ledger):
+    for number, at in enumerate((15.0, 40.0 + MONTH_S)):
+        ledger.record(interruption(f"{number}@1", at=at), [])
+    ledger.record_quarantine(quarantine("n8", 20.0))
+    ledger.record_quarantine(quarantine("n9", 50.0 + MONTH_S))
+
+    suspects = {each.node for each in interruption().diagnosis.suspects}
+    assert suspects == {"n2"}
+    assert ledger.failed_nodes(9) == ["n9", "n2", "n8"]
+    assert ledger.failed_nodes(1) == ["n9"]
+
+
 def test_more_than_a_page_is_read_in_the_order_of_time(ledger):
     found = [interruption(f"{number}@1", at=float(number // 3)) for number in range(PAGE + 7)]
     with ledger.database.transaction():
