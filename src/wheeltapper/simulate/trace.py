@@ -94,8 +94,8 @@ _SPARES_JOBS = frozenset({"Power Supply", "Fan", "Stress Test Failure", "Test"})
 """Classes of which an entry ends no job that runs; all others do.
 
 A server has more than one supply and fan, and has an event of its own for when what is left no longer suffices (the
-IPMI specification, as ``inputs/readers/bmc_events`` reads it: one failed part convicts no node). A stress test takes
-the GPUs for itself, so it is run where no job is (DCGM's guide: levels 3 and 4 after a failure, by an administrator).
+IPMI specification, as ``inputs/readers/bmc_events`` reads it: one failed part convicts no node). A stress test loads
+a node to its limits, so it is run where no job is (DCGM's guide: levels 3 and 4 after a failure, by an administrator).
 """
 
 
