@@ -204,7 +204,7 @@ class Doer:
         return int(act.value) or max(ends, default=0)
 
     async def _avoid(self, act: Act, record: JobRecord) -> str | NotYet:
-        """Keep a large job off nodes that have failed lately, the last first, as far as others are free for it."""
+        """Keep a large job off nodes that have failed, the last first, as far as others are free for it."""
         if record.completing:
             return NotYet("its nodes are not free yet")
         if record.active:

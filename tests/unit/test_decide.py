@@ -120,7 +120,7 @@ def test_a_job_that_the_prolog_kept_off_runs_elsewhere_though_slurm_has_requeued
     assert (made.job.requeue, made.job.exclude, made.job.payer) == (True, ("n2",), Payer.NOBODY)
 
 
-def test_a_large_job_that_runs_again_avoids_nodes_that_failed_lately_and_a_small_one_does_not():
+def test_a_large_job_that_runs_again_avoids_nodes_that_have_failed_and_a_small_one_does_not():
     cause = diagnosis("network/link_down", logged("network/link_down"))
     policy = PolicySection(probation_max_nodes=2)
     large, small = attempt(nodes=("n1", "n2", "n3")), attempt(nodes=("n1", "n2"))

@@ -23,7 +23,7 @@ def decide(
 ) -> Decision:
     """Return what is to be done about *diagnosis*, whatever the mode: what a mode forbids is recorded, not done.
 
-    *failed* are nodes that failed lately, the last first; a large job that runs again avoids them.
+    *failed* are nodes that have failed, the last first; a large job that runs again avoids them.
     """
     if attempt.ending is Ending.LAUNCH_FAILED and diagnosis.confirmed:
         job = _kept_off(diagnosis)

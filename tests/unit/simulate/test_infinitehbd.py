@@ -10,6 +10,7 @@ from tests.shared import shared
 from wheeltapper.config import PolicySection
 from wheeltapper.simulate.compare import LEARNING_S
 from wheeltapper.simulate.model import STRATEGIES, Settings
+from wheeltapper.simulate.policy import Desk
 from wheeltapper.simulate.run import replay
 from wheeltapper.simulate.trace import load
 from wheeltapper.statistics import lemons
@@ -33,6 +34,17 @@ def test_the_trace_is_read_whole(trace):
     families = Counter(each.cause.label for each in trace.faults)
     assert families["hardware/ecc_uncorrectable"] == 60
     assert families["hardware/node_down"] < len(trace.faults) / 2 + 30
+
+
+def test_what_spares_a_job_are_supplies_fans_and_tests_and_no_node_proves_them(trace):
+    spared = Counter(each.cause.label for each in trace.faults if each.spares_jobs)
+    assert spared == {"hardware/thermal": 33, "hardware/power": 26, "hardware/node_down": 99}
+
+    desk = Desk(PolicySection(), 400, most_excluded=64)
+    for fault in trace.faults:
+        if fault.spares_jobs:
+            desk.proven(fault, fault.start)
+    assert (desk.avoided(trace.span), desk.quarantined) == ([], 0)
 
 
 def test_flags_on_five_percent_of_the_nodes_foretell_a_fifth_of_the_later_faults(trace, faults):
