@@ -21,8 +21,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PAGE = 100
-"""Objects of one page. With kubectl's 500 a list of 45,000 takes the same time and a quarter more memory, measured."""
+PAGE = 200
+"""Objects of one page. Of a list of 45,000, measured: with kubectl's 500 our memory grows by a sixth, and with 100 the
+API server works a quarter longer."""
 
 SILENCE_S = 90.0
 """The API server sends a bookmark about once a minute; a watch that is silent for longer is dead."""
@@ -125,7 +126,7 @@ class Reflector(Generic[T]):
     async def _list_page(self, proceed: str, seen: set[str]) -> Json:
         """Take up one page, add its keys to *seen*, and return what is said of the list.
 
-        Read from JSON a page of nodes takes 7 MB: of all reflectors together there is one at a time, and none is kept.
+        Read from JSON a page of nodes takes 14 MB: of all reflectors together there is one at a time, and none is kept.
         """
         async with self._api.one_page:
             page = await self._api.get(self._path, limit=PAGE, **self._query, **{"continue": proceed or None})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import signal
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -21,6 +23,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200, help="runs of each candidate")
     parser.add_argument("--out", type=Path, default=HERE.parents[1] / "build" / "bench.jsonl")
     asked = parser.parse_args()
+    # As at Ctrl-C: what was started is ended, and temporary folders go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     measured = []
     for group in asked.groups or GROUPS:
         for figure in importlib.import_module(f"tests.bench.figures_{group}").figures(asked.runs):

@@ -31,6 +31,7 @@ from tests.bench.kubernetes_cluster import (
     wipe,
     writes,
 )
+from tests.bench.spent import spent
 from tests.integration.control_plane import ControlPlane, missing, started
 from wheeltapper_operator.api import JSON_PATCH, Api
 
@@ -56,7 +57,9 @@ def figures(_runs: int) -> Iterator[Figure]:
         found = asyncio.run(_delays(plane))
         yield from found
     with tempfile.TemporaryDirectory(prefix="wheeltapper-bench-") as place, started(Path(place)) as plane:
-        yield from asyncio.run(kubernetes_scale.measured(plane))
+        with spent("The large cluster", plane.processes):
+            found = asyncio.run(kubernetes_scale.measured(plane))
+        yield from found
 
 
 async def _delays(plane: ControlPlane) -> list[Figure]:
@@ -65,17 +68,22 @@ async def _delays(plane: ControlPlane) -> list[Figure]:
     operator = Operator(plane, plane.folder / "operator")
     try:
         await until(lambda: operator.works)
+        processes = {**plane.processes, "the operator": operator.process.pid}
         found = []
-        faults, floor = await _trials(plane, api, "idle")
+        with spent("Faults, idle", processes):
+            faults, floor = await _trials(plane, api, "idle")
         found.append(compared("fault_to_taint_ms", faults, "ms", FLOOR, floor, 0.5))
         found.append(compared("fault_to_taint_p99_ms", faults, "ms", FLOOR, floor, 0.99))
         await wipe(api)
-        async with _noise(plane, api):
-            faults, floor = await _trials(plane, api, "noise")
+        with spent("Faults, in noise", processes):
+            async with _noise(plane, api):
+                faults, floor = await _trials(plane, api, "noise")
         found.append(compared("fault_to_taint_noise_p99_ms", faults, "ms", FLOOR, floor, 0.99))
         await wipe(api)
-        found.append(await _burst(api))
-        found += await _flood(plane, api)
+        with spent("The burst", processes):
+            found.append(await _burst(api))
+        with spent("The flood", processes):
+            found += await _flood(plane, api)
     finally:
         operator.end()
         await api.close()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,9 @@ from wheeltapper_operator.api import JSON_PATCH, MERGE_PATCH, Api, path_of
 NODES = path_of("v1", "nodes")
 HEALTHS = path_of(names.GROUP, "nodehealths")
 PATIENCE_S = 300.0
+
+MEMORY = "/dev/shm"
+"""Where the agents' run directories lie: in memory, as on a node and in the chart."""
 
 CONFIG = """
 [policy]
@@ -150,19 +154,21 @@ async def watching(api: Api) -> AsyncIterator[Watcher]:
 async def agents(plane: ControlPlane, api: Api, folder: Path, called: Iterable[str]) -> AsyncIterator[list[AgentInPod]]:
     """Nodes with an agent each, all of which have spoken."""
     made = []
-    for name in called:
-        AgentInPod.plane = plane
-        node = AgentInPod(folder / name, {"agent": {"scheduler": "kubernetes"}}, name)
-        await api.post(NODES, {"metadata": {"name": name}})
-        made.append(node)
-    try:
-        for node in made:
-            node.start()
-        await until(lambda: _have_spoken(api, made))
-        yield made
-    finally:
-        for node in made:
-            node.close()
+    with tempfile.TemporaryDirectory(prefix="wheeltapper-bench-", dir=MEMORY) as run:
+        for name in called:
+            AgentInPod.plane = plane
+            agent = {"scheduler": "kubernetes", "run_dir": f"{run}/{name}"}
+            node = AgentInPod(folder / name, {"agent": agent}, name)
+            await api.post(NODES, {"metadata": {"name": name}})
+            made.append(node)
+        try:
+            for node in made:
+                node.start()
+            await until(lambda: _have_spoken(api, made))
+            yield made
+        finally:
+            for node in made:
+                node.close()
 
 
 async def _have_spoken(api: Api, made: list[AgentInPod]) -> bool:

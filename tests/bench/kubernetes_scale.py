@@ -21,6 +21,7 @@ from tests.bench.harness import Figure, progress
 from tests.bench.kubernetes_cluster import Operator, until, writes
 from tests.integration.control_plane import ControlPlane
 from wheeltapper_operator.api import Api
+from wheeltapper_operator.reflector import PAGE
 
 NODES, PODS, GANG = 5_000, 40_000, 8
 NODE_BYTES, POD_BYTES = 20_000, 6_000
@@ -132,7 +133,7 @@ async def _list_s(api: Api) -> float:
     for path in ("/api/v1/nodes", "/api/v1/pods"):
         proceed: str | None = None
         while True:
-            page = await api.get(path, **{"limit": 500, "continue": proceed})
+            page = await api.get(path, **{"limit": PAGE, "continue": proceed})
             proceed = page["metadata"].get("continue")
             if not proceed:
                 break

@@ -94,6 +94,12 @@ class ControlPlane:
         return self.folder / "certs/apiserver.crt"
 
     @property
+    def processes(self) -> dict[str, int]:
+        """The ids of its processes, by name."""
+        parts = {"the API server": self.server.process, "etcd": self.etcd.process}
+        return {name: process.pid for name, process in parts.items() if process is not None}
+
+    @property
     def environment(self) -> dict[str, str]:
         """What a pod is told of the API server."""
         return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.port)}

@@ -151,6 +151,29 @@ def test_each_change_is_written_once_to_the_node_and_to_its_health(plane, name):
     play(plane, story)
 
 
+def test_what_turns_while_the_condition_makes_way_is_told_first(plane, name, monkeypatch):
+    async def story(api):
+        await add_node(api, name)
+        agent = Agent(plane, name)
+        await until(says(api, name, "False", "Healthy"), "the first word")
+        monkeypatch.setattr(kubernetes_teller, "ASIDE_S", 600.0)
+
+        def health_is(state):
+            async def look():
+                return node_health(await api.get(f"{HEALTHS}/{name}")).state is state
+
+            return look
+
+        agent.say(verdict(name, xid79(name)))
+        await until(health_is(State.FAIL), "the fault")
+        agent.say(verdict(name))
+        await until(health_is(State.OK), "the all-clear")
+        assert agent.server.asked[3:] == [("PATCH", f"{HEALTHS}/{name}/status")] * 2
+        await agent.end()
+
+    play(plane, story)
+
+
 def test_a_new_agent_with_the_same_word_writes_nothing(plane, name):
     async def story(api):
         await add_node(api, name)

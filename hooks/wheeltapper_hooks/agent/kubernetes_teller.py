@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 BACKOFF_S = 0.5
 BACKOFF_MAX_S = 60.0
 
+ASIDE_S = 0.2
+"""Seconds for which the condition, which people read, makes way for what follows from the NodeHealth: the operator then
+writes its taint to the same node, and of two such writes at once the API server does one over again."""
+
 MESSAGE_MAX = 1024
 """Characters of a sentence in the cluster: as many as an event may have."""
 
@@ -48,7 +52,7 @@ class KubernetesTeller:
         while True:
             self._watch.turned.clear()
             try:
-                await asyncio.to_thread(self._tell, self._watch.verdict, time.time() - uptime() + self._watch.turned_at)
+                await self._tell_and_show(self._watch.verdict)
             except OSError as error:
                 log.warning("The cluster was not told how this node is: %s.", error)
                 await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, not a secret
@@ -57,16 +61,31 @@ class KubernetesTeller:
             pause = BACKOFF_S
             await self._watch.turned.wait()
 
-    def _tell(self, verdict: Verdict, since: float) -> None:
+    async def _tell_and_show(self, verdict: Verdict) -> None:
+        since = time.time() - uptime() + self._watch.turned_at
+        if await asyncio.to_thread(self._tell, verdict, since) and await self._turns_within(ASIDE_S):
+            return  # what it is now goes first
+        await asyncio.to_thread(self._show, verdict, f"/api/v1/nodes/{quote(verdict.node)}/status")
+
+    async def _turns_within(self, seconds: float) -> bool:
+        try:
+            await asyncio.wait_for(self._watch.turned.wait(), seconds)
+        except asyncio.TimeoutError:
+            return False
+        return True
+
+    def _tell(self, verdict: Verdict, since: float) -> bool:
+        """Have the node's NodeHealth say *verdict*; return whether it said something else."""
         own = f"{self._path}/{quote(verdict.node)}"
         if self._told is None:
             self._told = self._before(own)
         status = health_status(verdict, since, self._told)
-        if status != self._told:
-            # The whole status, with a null for nothing: a merge patch adds to what is there.
-            self._server.request("PATCH", f"{own}/status", {"status": status}, MERGE)
-            self._told = status
-        self._show(verdict, f"/api/v1/nodes/{quote(verdict.node)}/status")
+        if status == self._told:
+            return False
+        # The whole status, with a null for nothing: a merge patch adds to what is there.
+        self._server.request("PATCH", f"{own}/status", {"status": status}, MERGE)
+        self._told = status
+        return True
 
     def _show(self, verdict: Verdict, path: str) -> None:
         """Have the node's condition say *verdict*; an agent before us may have died before it did."""
