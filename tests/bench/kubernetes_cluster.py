@@ -152,7 +152,7 @@ async def watching(api: Api) -> AsyncIterator[Watcher]:
 
 @asynccontextmanager
 async def agents(plane: ControlPlane, api: Api, folder: Path, called: Iterable[str]) -> AsyncIterator[list[AgentInPod]]:
-    """Nodes with an agent each, all of which have spoken."""
+    """Nodes with an agent each, all of which have spoken: their first words are no part of any figure."""
     made = []
     with tempfile.TemporaryDirectory(prefix="wheeltapper-bench-", dir=MEMORY) as run:
         for name in called:
@@ -173,7 +173,10 @@ async def agents(plane: ControlPlane, api: Api, folder: Path, called: Iterable[s
 
 async def _have_spoken(api: Api, made: list[AgentInPod]) -> bool:
     said = {each["metadata"]["name"]: each.get("status") for each in (await api.get(HEALTHS))["items"]}
-    return all((said.get(node.name) or {}).get("verdict") == "ok" for node in made)
+    if not all((said.get(node.name) or {}).get("verdict") == "ok" for node in made):
+        return False
+    nodes = {each["metadata"]["name"]: each["status"].get("conditions") for each in (await api.get(NODES))["items"]}
+    return all(any(each["reason"] == "Healthy" for each in nodes.get(node.name) or ()) for node in made)
 
 
 async def until(true: Callable[[], Any]) -> None:
