@@ -22,9 +22,9 @@ SEND_S = 5.0
 """To wait for the answer to a report: nobody waits with us, and a busy service is not a dead one."""
 
 BACKOFF_S = 2.0
-BACKOFF_MAX_S = 40.0
-"""Delays between tries: twice as long each time, and no two nodes at the same moment. With its jitter the longest is a
-minute: a service that comes back waits as long before it decides."""
+BACKOFF_MAX_S = 20.0
+"""Delays between tries: twice as long each time, and no two nodes at the same moment. With its jitter the longest is
+half a minute: a service that comes back waits a minute before it decides, and the logs are still to be read."""
 
 LATER_S = 1.0
 """Until a report is sent again that came before the end of its job: slurmctld tells that within moments."""

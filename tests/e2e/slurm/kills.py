@@ -77,7 +77,7 @@ class Campaign:
                 self.cluster.node(each.node).xid(79)
                 self.cluster.node(each.node).wait_verdict("fail")
         self._end(jobs)
-        self.cluster.wait(lambda: self._is_over(jobs), 240.0, "the wave to be over")
+        self.cluster.wait(lambda: self._is_over(jobs), 300.0, "the wave to be over")
         self._nodes_are_as_planted(jobs)
         repair(self.cluster)
 
