@@ -27,8 +27,9 @@ _NUMBERED = re.compile(r"\[\d+\]$")
 _HEAD = r"JobId=\d+(?: (?:Array|Het)\w+=\S+)*"
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
 _SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
-# What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
-_REBOOT = re.compile(r"(?: : reboot (?:requested|issued|complete|timed out))+$")
+# What slurmctld itself adds to a reason while it reboots the node, and on 24.11 and 26.05 when a node has not answered
+# for SlurmdTimeout; whose reason it is does not change by that.
+_ADDED = re.compile(r"(?: : (?:reboot (?:requested|issued|complete|timed out)|Not responding))+$")
 _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 
@@ -240,8 +241,8 @@ def states(text: str) -> frozenset[str]:
 
 
 def own_reason(text: str) -> str:
-    """Return a node's reason without who set it when, and without what slurmctld adds while it reboots the node."""
-    return _REBOOT.sub("", _SIGNED.sub("", _text(text)))
+    """Return a node's reason without who set it when, and without what slurmctld adds when the node is away."""
+    return _ADDED.sub("", _SIGNED.sub("", _text(text)))
 
 
 def node(line: str) -> NodeRecord:
