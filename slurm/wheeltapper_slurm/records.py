@@ -39,7 +39,7 @@ class JobRecord:
 
     ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
     that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number; ``node_list`` is
-    where it runs or ran, compressed.
+    where it runs or ran, compressed; ``ended_as`` is what it will be when it no more completes, where Slurm tells.
     """
 
     id: str
@@ -63,6 +63,7 @@ class JobRecord:
     expedited: bool = False
     uid: int | None = None
     node_list: str = ""
+    ended_as: str = ""
 
     @property
     def target(self) -> str:
