@@ -25,7 +25,8 @@ def cluster(start_cluster):
     return start_cluster(
         nodes=8,
         gpus=1,
-        config={**FULL, "policy": policy, "controller": {"gather_deadline_s": 30.0}},
+        # A node tries again after at most a minute (outbox.BACKOFF_MAX_S and its jitter), and is waited for as long.
+        config={**FULL, "policy": policy, "controller": {"gather_deadline_s": 60.0}},
         healthcheck_interval=CALM,
         # slurmctld forgets no job that the test has yet to ask for.
         conf={"MinJobAge": "7200"},
