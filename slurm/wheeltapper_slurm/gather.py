@@ -174,7 +174,7 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
     """Return how the attempt ended, or None while that cannot be told.
 
     An exit code of 0:0 says nothing (cancelled and timed-out jobs have it too), and one that Slurm itself made up no
-    more, so such a job is looked at again once it has left COMPLETING.
+    more, so where the record does not tell either, such a job is looked at again once it has left COMPLETING.
     """
     ended = gathered.attempt.ended
     if gathered.kept_off:
@@ -187,8 +187,9 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
         return None  # Slurm decides by the epilogs whether it requeues the job at once, and we leave it to that
     if record is None:
         return Ending.FAILED if failed else Ending.UNKNOWN
-    if record.state in _STATES:
-        return _STATES[record.state]
+    state = record.ended_as or record.state
+    if state in _STATES:
+        return _STATES[state]
     if failed:
         return Ending.FAILED
     if record.completing:

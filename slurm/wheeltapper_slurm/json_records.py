@@ -69,6 +69,7 @@ def of(entry: dict[str, Any]) -> JobRecord:
         expedited="EXPEDITING" in states or "EXPEDITED_REQUEUE" in (entry.get("flags") or []),
         uid=_number(entry.get("user_id")),
         node_list=str(entry.get("nodes") or ""),
+        ended_as=states[0] if "COMPLETING" in states[1:] else "",
     )
 
 

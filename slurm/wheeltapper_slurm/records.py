@@ -27,8 +27,9 @@ _NUMBERED = re.compile(r"\[\d+\]$")
 _HEAD = r"JobId=\d+(?: (?:Array|Het)\w+=\S+)*"
 _NAME = re.compile(r" JobName=.*? (?=UserId=)", re.DOTALL)
 _SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
-# What slurmctld itself adds to a reason while it reboots the node; whose reason it is does not change by that.
-_REBOOT = re.compile(r"(?: : reboot (?:requested|issued|complete|timed out))+$")
+# What slurmctld itself adds to a reason while it reboots the node, and on 24.11 and 26.05 when a node has not answered
+# for SlurmdTimeout; whose reason it is does not change by that.
+_ADDED = re.compile(r"(?: : (?:reboot (?:requested|issued|complete|timed out)|Not responding))+$")
 _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 
@@ -38,7 +39,7 @@ class JobRecord:
 
     ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
     that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number; ``node_list`` is
-    where it runs or ran, compressed.
+    where it runs or ran, compressed; ``ended_as`` is what it will be when it no more completes, where Slurm tells.
     """
 
     id: str
@@ -62,6 +63,7 @@ class JobRecord:
     expedited: bool = False
     uid: int | None = None
     node_list: str = ""
+    ended_as: str = ""
 
     @property
     def target(self) -> str:
@@ -240,8 +242,8 @@ def states(text: str) -> frozenset[str]:
 
 
 def own_reason(text: str) -> str:
-    """Return a node's reason without who set it when, and without what slurmctld adds while it reboots the node."""
-    return _REBOOT.sub("", _SIGNED.sub("", _text(text)))
+    """Return a node's reason without who set it when, and without what slurmctld adds when the node is away."""
+    return _ADDED.sub("", _SIGNED.sub("", _text(text)))
 
 
 def node(line: str) -> NodeRecord:

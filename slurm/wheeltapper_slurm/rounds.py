@@ -36,7 +36,8 @@ UNFINISHED_S = 3600.0
 """EpilogSlurmctld writes its file in milliseconds."""
 
 SETTLE_S = 60.0
-"""How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before it is judged as unknown."""
+"""How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before slurmdbd is asked how it
+ended. Where there is none, it is judged as unknown."""
 
 BOOKS_S = 5.0
 """How long slurmdbd may take to hear of an end: slurmctld tells it within a second or two."""
@@ -190,7 +191,7 @@ class Rounds:
         if how is None:
             if now < deadline + SETTLE_S:
                 return False
-            how = Ending.UNKNOWN
+            how = gather.by_the_books(await self._parts.client.past(job), attempt.ended.at) or Ending.UNKNOWN
         if how is Ending.COMPLETED:
             self._parts.ledger.record_run(gather.attempt(gathered, how, record, silent))
             log.info("job %s: attempt %s needs nothing (%s)", attempt.ended.target, attempt.key, how.value)

@@ -30,6 +30,7 @@ from wheeltapper_slurm.journal import Journal
 from wheeltapper_slurm.lasting import Lasting
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import Gate
+from wheeltapper_slurm.records import PastAttempt
 from wheeltapper_slurm.rounds import Rounds
 
 ENDED = 1100.0
@@ -213,6 +214,28 @@ def test_exit_code_0_waits_until_slurm_says_how_it_ended(desk):
     at.round()
 
     assert [told.diagnosis.label for told in at.told()] == ["scheduler/time_limit"]
+
+
+@pytest.mark.parametrize(
+    ("books", "labels"),
+    [
+        pytest.param([PastAttempt("COMPLETED", 900.0, ENDED)], [], id="slurmdbd knows"),
+        pytest.param([], ["unknown/unknown"], id="nobody knows"),
+    ],
+)
+def test_a_job_that_goes_on_completing_ended_as_slurmdbd_says(desk, books, labels):
+    """A node that died at its job's end keeps it in COMPLETING, on 22.05 without a word of how it ended."""
+    at = desk(cluster(state="COMPLETING", exit_code=0))
+    at.slurm.books = books
+    at.ended(SLURM_JOB_EXIT_CODE2="0:0")
+    at.reports()
+    at.round()
+
+    at.now += 3600.0
+    at.round()
+
+    assert [told.diagnosis.label for told in at.told()] == labels
+    assert at.journal.attempts() == []
 
 
 def test_a_job_that_completed_is_no_interruption_and_counts_as_a_run(desk):

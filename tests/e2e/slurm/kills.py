@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sqlite3
 import time
 from collections import Counter
@@ -215,8 +216,9 @@ class Campaign:
 
     def _kept_off(self, job: str) -> int:
         """How often a prolog kept *job* off a node: slurmctld, which had forgotten the drain, had sent it there."""
-        logs = (node.slurmd.log.read_text() for node in self.cluster.nodes.values())
-        return sum(log.count(f"[job {job}] prolog failed") for log in logs)
+        # 26.05 calls the job by its SLUID as well.
+        said = re.compile(rf"(?:\[job {job}\]|JobId={job} SLUID=\S+) prolog failed")
+        return sum(len(said.findall(node.slurmd.log.read_text())) for node in self.cluster.nodes.values())
 
     @staticmethod
     def _is_told_as_it_was(kind: str, books: Counter[str], records: list[Any]) -> None:

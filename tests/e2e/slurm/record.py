@@ -157,6 +157,17 @@ class Recorder:
         self.json("nodes.json", "nodes", *words)
         self.cluster.run("scancel", "--partition=main")
 
+    def away(self) -> None:
+        """A node that we drained, and which then has not answered for SlurmdTimeout."""
+        node = self.cluster.node("node4")
+        self.cluster.reconfigure(SlurmdTimeout="5")
+        self.cluster.scontrol("update", "NodeName=node4", "State=DRAIN", f"Reason={REASON}")
+        node.crash()
+        self.cluster.wait(lambda: "DOWN" in self.cluster.node_state("node4")[0], 60.0, "node4 to be down")
+        self.write("node-away.txt", self.cluster.scontrol("show", "node", "-o", "node4"))
+        self.cluster.reconfigure(SlurmdTimeout=None)
+        node.slurmd.start()
+
     def books(self) -> None:
         """What slurmdbd knows when all is over."""
         self.cluster.wait(lambda: not self.cluster.squeue("--noheader"), 30.0, "the queue to be empty")
@@ -179,8 +190,8 @@ def main() -> None:
         recorder = Recorder(cluster, probes)
         shutil.rmtree(recorder.folder, ignore_errors=True)
         recorder.folder.mkdir(parents=True)
-        plays = (recorder.endings, recorder.under_way, recorder.failed_by_nodes, recorder.expedited, recorder.nodes)
-        for play in (*plays, recorder.books):
+        jobs = (recorder.endings, recorder.under_way, recorder.failed_by_nodes, recorder.expedited)
+        for play in (*jobs, recorder.nodes, recorder.away, recorder.books):
             print(f"Slurm {cluster.release.full_version}: {play.__doc__}", flush=True)
             play()
     shutil.rmtree(folder)

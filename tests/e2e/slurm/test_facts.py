@@ -160,6 +160,18 @@ def test_a_reason_without_a_state_drains_nothing_and_may_be_thrown_away(cluster:
     assert cluster.node_state("node1") == (frozenset({"IDLE"}), "wheeltapper: only a reason" if kept else "")
 
 
+def test_a_node_that_is_put_back_may_keep_its_reason_until_a_job_starts_there(cluster: Cluster) -> None:
+    """On 24.11 without slurmdbd nothing else takes it away, an empty `Reason=` neither. 22.05 and 26.05 do at once."""
+    cluster.scontrol("update", "NodeName=node1", "State=DRAIN", "Reason=wheeltapper: it was out")
+    cluster.scontrol("update", "NodeName=node1", "State=RESUME", "Reason=")
+    kept = cluster.release.version == (24, 11)
+    states, reason = cluster.node_state("node1")
+    assert ("DRAIN" in states, reason) == (False, "wheeltapper: it was out" if kept else "")
+    job = cluster.sbatch("true", "--nodelist=node1")
+    cluster.wait_job(job, "COMPLETED")
+    assert cluster.node_state("node1")[1] == ""
+
+
 @pytest.mark.parametrize("hook", ["prolog", "epilog"])
 def test_drain_and_reason_in_one_call_survive_a_failing_hook(cluster: Cluster, probes: Probes, hook: str) -> None:
     """`State=DRAIN Reason=…` in one call is not overwritten by the "Prolog error" or "Epilog error" of exit 1."""

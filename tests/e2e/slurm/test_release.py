@@ -12,7 +12,6 @@ SOON = {
     "policy": {**FULL["policy"], "release": {"hold_s": 1.0, "repeat_quarantines": 2}, "probation_max_nodes": 1},
     "agent": {"health_interval_s": 1.0},
 }
-IDLE = (frozenset({"IDLE"}), "")
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,8 @@ def taken_out(cluster, name):
 
 
 def back(cluster, name):
-    cluster.wait(lambda: cluster.node_state(name) == IDLE, 30.0, f"{name} to be back at work")
+    """Wait until it is in service. Its reason may still be there: 24.11 keeps it until a job starts on the node."""
+    cluster.wait(lambda: cluster.node_state(name)[0] == {"IDLE"}, 30.0, f"{name} to be back at work")
 
 
 def says(cluster, sentence):
@@ -118,6 +118,23 @@ def test_a_node_that_breaks_again_and_again_waits_for_a_person(cluster):
     back(cluster, "node5")
 
 
+def test_a_node_that_is_long_away_for_its_repair_is_still_ours_and_comes_back(start_cluster):
+    cluster = start_cluster(nodes=1, config=SOON, healthcheck_interval=CALM, conf={"SlurmdTimeout": "5"})
+    node = cluster.node("node1")
+    node.xid(79)
+    reason = taken_out(cluster, "node1")
+
+    node.slurmd.stop()
+    cluster.wait(lambda: "DOWN" in cluster.node_state("node1")[0], 60.0, "slurmctld to give node1 up")
+    adds = "" if cluster.release.version == (22, 5) else " : Not responding"
+    assert cluster.node_state("node1")[1] == reason + adds
+
+    node.slurmd.start()
+    node.reboot()
+    back(cluster, "node1")
+    assert "released: its checks pass again" in cluster.wheeltapper("report").stdout
+
+
 def test_where_it_is_wanted_slurm_reboots_the_node_and_it_is_checked_before_it_works_again(start_cluster, tmp_path):
     program = tmp_path / "reboot"
     program.write_text("#!/bin/sh\necho x >>/var/lib/wheeltapper/rebooted\n")
@@ -126,8 +143,9 @@ def test_where_it_is_wanted_slurm_reboots_the_node_and_it_is_checked_before_it_w
     config = {**SOON, "policy": {**SOON["policy"], "reboot": True}}
     cluster = start_cluster(nodes=1, config=config, healthcheck_interval=CALM, conf={"RebootProgram": str(program)})
     node = cluster.node("node1")
-    job = cluster.sbatch("sleep 3", "--nodelist=node1")
-    cluster.wait_job(job, "RUNNING")
+    there = cluster.layout.work / "there"
+    job = cluster.sbatch(f"touch {there}; sleep 3", "--nodelist=node1")
+    cluster.wait(there.exists, 20.0, "the job to be past its prolog")
 
     node.xid(79)
 

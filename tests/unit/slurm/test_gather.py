@@ -64,6 +64,16 @@ def test_the_logs_are_waited_for_once_the_batch_host_has_reported():
         pytest.param("0:125", job(state="COMPLETING"), (), Ending.OUT_OF_MEMORY, id="Slurm's own signal for OOM"),
         pytest.param("125:0", job(state="COMPLETING"), (), Ending.FAILED, id="125 as an exit code is the program's"),
         pytest.param("0:0", job(state="COMPLETING"), (), None, id="0:0 says nothing yet"),
+        pytest.param(
+            "0:0",
+            job(state="COMPLETING", ended_as="COMPLETED"),
+            (),
+            Ending.COMPLETED,
+            id="a node that never ends is not waited for",
+        ),
+        pytest.param(
+            "0:0", job(state="COMPLETING", ended_as="PENDING"), (), None, id="requeued, and its nodes are not done"
+        ),
         pytest.param("0:0", job(state="COMPLETED"), (), Ending.COMPLETED, id="clean"),
         pytest.param("0:0", job(state="CANCELLED"), (), Ending.CANCELLED, id="cancelled shows 0:0"),
         pytest.param("0:0", job(state="TIMEOUT"), (), Ending.TIME_LIMIT, id="timed out shows 0:0"),

@@ -117,8 +117,17 @@ def test_any_text_is_a_record_or_a_clear_error(text):
             assert str(error)  # noqa: PT017 - either outcome is right, silence is not
 
 
-@pytest.mark.parametrize("added", ["", " : reboot issued", " : reboot issued : reboot complete"])
-def test_what_slurmctld_adds_to_a_reason_while_it_reboots_a_node_is_not_part_of_it(added):
+@pytest.mark.parametrize(
+    "added",
+    [
+        "",
+        " : reboot issued",
+        " : reboot issued : reboot complete",
+        " : Not responding",
+        " : Not responding : reboot issued",
+    ],
+)
+def test_what_slurmctld_adds_to_a_reason_while_a_node_is_away_is_not_part_of_it(added):
     line = f"NodeName=n1 State=IDLE+DRAIN+REBOOT_ISSUED Partitions=main Reason=wheeltapper: x: reboot{added} [root@2026-11-29T12:00:00]"
 
     made = records.node(line)

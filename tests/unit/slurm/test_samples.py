@@ -115,6 +115,16 @@ def test_nodes_are_read_alike(release):
 
 
 @every_release
+def test_a_node_that_is_silent_keeps_the_reason_that_we_gave_it(release):
+    shown = text(release, "node-away.txt").strip()
+    away = records.node(shown)
+
+    assert away.states >= {"DOWN", "DRAIN", "NOT_RESPONDING"}
+    assert (" : Not responding [" in shown) is (release in NEWER)
+    assert away.reason.endswith("at=2026-11-29T12:01:03Z: reboot")
+
+
+@every_release
 def test_the_programs_that_slurm_calls_are_found_numbered_or_not(release):
     read = records.configuration(text(release, "config.txt"))
 
@@ -182,7 +192,9 @@ def test_a_job_is_the_same_in_json_and_in_text(release, name):
     # The text shows no end beyond what its clock can print, and this one was recorded a moment earlier.
     over = from_text.state in {"FAILED", "COMPLETED", "CANCELLED", "NODE_FAIL"}
     reason = from_text.reason if (release, name) != ("24.11", "array-task") else from_json.reason
-    assert replace(from_json, end=from_text.end if not over else from_json.end) == replace(from_text, reason=reason)
+    end = from_json.end if over else from_text.end
+    assert replace(from_json, end=end, ended_as="") == replace(from_text, reason=reason)
+    assert from_json.ended_as == ("FAILED" if name.endswith("completing") and release in NEWER else "")
 
 
 @pytest.mark.parametrize("text", ["", "scontrol: error", "[]", "{}", '{"jobs": 3}', '{"jobs": [{}]}', '{"jobs": [7]}'])
