@@ -53,6 +53,10 @@ class ApiError(SchedulerError):
         return self.status == 410
 
 
+class Silence(SchedulerDown):
+    """Nothing came from a watch, not even a bookmark: it is dead, or nothing happens to the kind that it watches."""
+
+
 class Api:
     """One API server. Close it when done."""
 
@@ -150,19 +154,22 @@ class Api:
         """Yield the events of a watch until the server ends it.
 
         Raises:
-            ApiError: the server refused, or said so in the stream (410). SchedulerDown: it broke off, or was silent for
-                *silence_s* seconds, bookmarks included.
+            ApiError: the server refused, or said so in the stream (410). Silence: nothing came for *silence_s* seconds,
+                bookmarks included. SchedulerDown: it broke off.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=REQUEST_S, sock_read=silence_s)
         try:
             async with await self._open("GET", path, {"watch": "true", **query}, timeout=timeout) as response:
                 if response.status >= 400:
                     raise _refusal(response.status, await response.read())
-                async for line in response.content:
-                    event: Json = orjson.loads(line)
-                    if event["type"] == "ERROR":
-                        raise _error(event["object"])
-                    yield event
+                try:
+                    async for line in response.content:
+                        event: Json = orjson.loads(line)
+                        if event["type"] == "ERROR":
+                            raise _error(event["object"])
+                        yield event
+                except asyncio.TimeoutError as error:
+                    raise Silence(f"a watch of {path} was silent for {silence_s:g} s") from error
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, orjson.JSONDecodeError) as error:
             raise SchedulerDown(f"a watch of {path} broke off: {error or type(error).__name__}") from error
 

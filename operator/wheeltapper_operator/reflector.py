@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from wheeltapper.errors import SchedulerError
-from wheeltapper_operator.api import Api, ApiError, Json
+from wheeltapper_operator.api import Api, ApiError, Json, Silence
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,10 @@ PAGE = 200
 API server works a quarter longer."""
 
 SILENCE_S = 90.0
-"""The API server sends a bookmark about once a minute; a watch that is silent for longer is dead."""
+"""The API server sends a bookmark about once a minute; a watch that is silent for longer may be dead.
+
+It may be alive as well: there are no bookmarks of a kind of which the server has not seen one change since its start.
+"""
 
 WATCH_S = (240, 360)
 """A watch is ended by the server after so many seconds, so that connections spread over API servers again."""
@@ -95,6 +98,10 @@ class Reflector(Generic[T]):
                     await self._list()
                     self.synced.set()
                 await self._watch()
+                pause = BACKOFF_S
+            except Silence:
+                # Nothing is wrong as far as we can tell, so nobody is told, and no change may wait for a pause of ours.
+                log.debug("%s was silent for %g s, and is watched anew.", self._path, SILENCE_S)
                 pause = BACKOFF_S
             except SchedulerError as error:
                 if isinstance(error, ApiError) and error.is_gone and self._version:

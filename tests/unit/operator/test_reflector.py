@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.operator.fake import DOWN, GONE, FakeApi
 from wheeltapper_operator import reflector
-from wheeltapper_operator.api import ApiError
+from wheeltapper_operator.api import ApiError, Silence
 from wheeltapper_operator.reflector import Change, Reflector
 
 NODES = "/api/v1/nodes"
@@ -118,6 +118,26 @@ def test_a_list_that_is_never_in_time_is_not_asked_for_without_a_pause(play, mon
 
     assert play.run(go) == []
     assert len(pauses) == 3
+
+
+def test_a_watch_that_is_silent_is_begun_anew_at_once_and_nobody_is_told(play, monkeypatch, caplog):
+    pauses = []
+
+    async def sleep(seconds):
+        pauses.append(seconds)
+
+    monkeypatch.setattr(reflector, "asyncio", SimpleNamespace(sleep=sleep, Event=asyncio.Event))
+
+    async def go():
+        for _ in range(5):
+            await play.watching()
+            [watch] = play.api.watches
+            watch.put_nowait(Silence("nothing came"))
+            await play.until(lambda watch=watch: watch not in play.api.watches)
+
+    with caplog.at_level("INFO"):
+        assert play.run(go) == []
+    assert (pauses, caplog.messages, play.reflector.lists) == ([], [], 1)
 
 
 def test_a_kind_that_the_cluster_does_not_have_is_none_of_it(play):
