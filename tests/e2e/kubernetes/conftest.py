@@ -6,6 +6,7 @@ They skip, and say what to type, where no cluster can be made; with ``WHEELTAPPE
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.kubernetes.cluster import Cluster, Unavailable, check, is_held, shared
+from tests.e2e.kubernetes import release
+from tests.e2e.kubernetes.cluster import Cluster, Node, Unavailable, check, is_held, shared
+from tests.e2e.kubernetes.gangs import SOON_S, pods_of
 
 HERE = Path(__file__).parent
 PREFIX = "wheeltapper-kubernetes-"
@@ -74,3 +77,21 @@ def cluster_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def job(cluster: Cluster) -> Iterator[str]:
+    """The name of a job of the test's own, which goes with its pods afterwards."""
+    name = f"job-{secrets.token_hex(3)}"
+    yield name
+    cluster.kubectl("delete", "pytorchjob", name, "--ignore-not-found")
+    cluster.wait(lambda: not pods_of(cluster, name), SOON_S, f"the pods of {name} to be gone")
+
+
+@pytest.fixture
+def mended(cluster: Cluster) -> Iterator[list[Node]]:
+    """The nodes that a test has broken: it puts them in."""
+    broken: list[Node] = []
+    yield broken
+    for node in broken:
+        release.mend(cluster, node)

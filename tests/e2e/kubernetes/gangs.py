@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, pytorch_job
+from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, pytorch_job
 from wheeltapper import kubernetes_names as names
 
 JOB = "training.kubeflow.org/job-name"
@@ -51,6 +51,16 @@ def batch_job(name: str, pods: int, script: str) -> dict[str, Any]:
     }
 
 
+def leaving_soon(job: dict[str, Any]) -> dict[str, Any]:
+    """Return *job* with pods that leave a node which does not answer after one second, not after five minutes."""
+    for replica in job["spec"]["pytorchReplicaSpecs"].values():
+        replica["template"]["spec"]["tolerations"] = [
+            {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
+            for key in ("unreachable", "not-ready")
+        ]
+    return job
+
+
 def pods_of(cluster: Cluster, job: str, label: str = JOB) -> list[dict[str, Any]]:
     return cluster.objects("pods", selector=f"{label}={job}")
 
@@ -60,6 +70,24 @@ def gang(cluster: Cluster, job: str, ranks: int = 3, label: str = JOB) -> dict[s
     pods = [pod for pod in pods_of(cluster, job, label) if "deletionTimestamp" not in pod["metadata"]]
     runs = len(pods) == ranks and all(pod["status"].get("phase") == "Running" for pod in pods)
     return {pod["metadata"]["uid"]: pod for pod in pods} if runs else {}
+
+
+def anew(
+    cluster: Cluster, job: str, before: dict[str, dict[str, Any]], label: str = JOB, timeout: float = SOON_S
+) -> dict[str, dict[str, Any]]:
+    """Wait until all ranks of *job* run, and none of them is one of *before*; return their pods by UID."""
+
+    def other() -> dict[str, dict[str, Any]]:
+        new = gang(cluster, job, label=label)
+        return {} if new.keys() & before.keys() else new
+
+    return cluster.wait(other, timeout, f"{job} to run again")
+
+
+def node_of(cluster: Cluster, pods: dict[str, dict[str, Any]], pod: str) -> Node:
+    """The node on which *pod* of *pods* runs."""
+    found = next(each for each in pods.values() if each["metadata"]["name"] == pod)
+    return cluster.nodes[found["spec"]["nodeName"]]
 
 
 def interruptions(cluster: Cluster, job: str) -> list[dict[str, Any]]:
@@ -73,6 +101,11 @@ def interruption(cluster: Cluster, job: str, timeout: float = SOON_S) -> dict[st
 def taints(cluster: Cluster, node: str) -> dict[str, str]:
     found = cluster.get("node", node) or {}
     return {each["key"]: each.get("value", "") for each in found["spec"].get("taints") or ()}
+
+
+def is_out(cluster: Cluster, node: str) -> bool:
+    """True when *node* is out by our doing."""
+    return names.TAINT in taints(cluster, node)
 
 
 def conditions(cluster: Cluster, kind: str, name: str) -> dict[str, str]:

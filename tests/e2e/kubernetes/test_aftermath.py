@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -18,7 +17,18 @@ import pytest
 
 from tests.e2e.kubernetes import queue_of_jobs, release
 from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, started
-from tests.e2e.kubernetes.gangs import SOON_S, TRAINS, gang, interruption, pods_of, reasons, taints, training
+from tests.e2e.kubernetes.gangs import (
+    SOON_S,
+    TRAINS,
+    anew,
+    gang,
+    interruption,
+    is_out,
+    leaving_soon,
+    node_of,
+    reasons,
+    training,
+)
 from wheeltapper import kubernetes_names as names
 
 BOOT_ID = "sys/kernel/random/boot_id"
@@ -57,24 +67,6 @@ def cluster() -> Iterator[Cluster]:
         yield made
 
 
-@pytest.fixture
-def mended(cluster: Cluster) -> Iterator[list[Node]]:
-    """The nodes that a test has broken: it puts them in."""
-    broken: list[Node] = []
-    yield broken
-    for node in broken:
-        release.mend(cluster, node)
-
-
-@pytest.fixture
-def job(cluster: Cluster) -> Iterator[str]:
-    """The name of a job of the test's own, which goes with its pods afterwards."""
-    name = f"job-{secrets.token_hex(3)}"
-    yield name
-    cluster.kubectl("delete", "pytorchjob", name, "--ignore-not-found")
-    cluster.wait(lambda: not pods_of(cluster, name), SOON_S, f"the pods of {name} to be gone")
-
-
 def give_a_boot_id(node: Node) -> None:
     """Make a procfs for the agent that is the machine's own but for its boot id, which is then the node's."""
     proc = node.folder / "proc"
@@ -104,17 +96,13 @@ def reboot(cluster: Cluster, node: Node) -> str:
     return boot
 
 
-def is_out(cluster: Cluster, node: Node) -> bool:
-    return names.TAINT in taints(cluster, node.name)
-
-
 def test_a_node_that_was_rebooted_and_passes_its_checks_comes_back(cluster: Cluster, mended: list[Node]) -> None:
     node = cluster.workers[0]
     mended.append(node)
     node.xid(79)
-    cluster.wait(lambda: is_out(cluster, node), SOON_S, f"{node.name} to be taken out")
+    cluster.wait(lambda: is_out(cluster, node.name), SOON_S, f"{node.name} to be taken out")
     boot = reboot(cluster, node)
-    cluster.wait(lambda: not is_out(cluster, node), SOON_S, f"{node.name} to come back")
+    cluster.wait(lambda: not is_out(cluster, node.name), SOON_S, f"{node.name} to come back")
     found = cluster.get("node", node.name) or {}
 
     assert found["status"]["nodeInfo"]["bootID"] == boot
@@ -127,17 +115,17 @@ def test_a_node_that_a_person_has_put_back_stays_in_on_the_same_evidence(cluster
     mine, other, _ = cluster.workers
     mended += [mine, other]
     mine.xid(79)
-    cluster.wait(lambda: is_out(cluster, mine), SOON_S, f"{mine.name} to be taken out")
+    cluster.wait(lambda: is_out(cluster, mine.name), SOON_S, f"{mine.name} to be taken out")
     cluster.kubectl("uncordon", mine.name)
-    cluster.wait(lambda: not is_out(cluster, mine), SOON_S, f"our taint on {mine.name} to go, too")
+    cluster.wait(lambda: not is_out(cluster, mine.name), SOON_S, f"our taint on {mine.name} to go, too")
     # An operator that knows nothing but the cluster looks at all nodes anew, and acts on one that is broken.
     pods = ("delete", "pod", f"--namespace={release.NAMESPACE}", "--selector=app.kubernetes.io/component=operator")
     cluster.kubectl(*pods, "--grace-period=1")
     other.xid(79)
-    cluster.wait(lambda: is_out(cluster, other), SOON_S, f"{other.name} to be taken out")
+    cluster.wait(lambda: is_out(cluster, other.name), SOON_S, f"{other.name} to be taken out")
 
     assert release.verdict(cluster, mine.name) == "fail"
-    assert not is_out(cluster, mine)
+    assert not is_out(cluster, mine.name)
     assert "ReleasedByPerson" in reasons(cluster, mine.name)
 
 
@@ -190,22 +178,12 @@ def healthy(cluster: Cluster, budget: str) -> int:
 
 
 def test_a_gang_does_not_wait_for_a_node_that_is_dead_where_its_site_says_so(cluster: Cluster, job: str) -> None:
-    leaves_soon = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
-        for key in ("unreachable", "not-ready")
-    ]
-    made = training(job, 3, TRAINS, "OnFailure")
-    for replica in made["spec"]["pytorchReplicaSpecs"].values():
-        replica["template"]["spec"]["tolerations"] = leaves_soon
-    cluster.apply(made)
+    cluster.apply(leaving_soon(training(job, 3, TRAINS, "OnFailure")))
     before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
-    victim = next(pod for pod in before.values() if pod["metadata"]["name"] == f"{job}-worker-0")
-    node = cluster.nodes[victim["spec"]["nodeName"]]
+    node = node_of(cluster, before, f"{job}-worker-0")
     node.stop_kubelet()
     try:
-        after = cluster.wait(
-            lambda: (new := gang(cluster, job)) and not new.keys() & before.keys() and new, 300, f"{job} to run again"
-        )
+        after = anew(cluster, job, before, timeout=300)
     finally:
         node.start_kubelet()
         cluster.wait_condition("node", node.name, "Ready", timeout=SOON_S)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +18,7 @@ from tests.e2e.kubernetes.cluster import (
     pytorch_job,
     simulated_nodes,
 )
-
-JOB = "training.kubeflow.org/job-name"
+from tests.e2e.kubernetes.gangs import gang, pods_of
 
 # Every rank tells the master its number over TCP; the master ends well when it has heard all.
 TRAIN = """
@@ -75,18 +72,6 @@ def phase(cluster: Cluster, name: str) -> str:
     return found["status"].get("phase", "") if found else ""
 
 
-def pods_of(cluster: Cluster, job: str) -> list[dict[str, Any]]:
-    return cluster.objects("pods", selector=f"{JOB}={job}")
-
-
-@pytest.fixture
-def job(cluster: Cluster) -> Iterator[str]:
-    """The name of a job of the test's own, which is deleted afterwards, and its pods with it."""
-    name = f"job-{secrets.token_hex(3)}"
-    yield name
-    cluster.kubectl("delete", "pytorchjob", name, "--ignore-not-found")
-
-
 def test_three_workers_and_a_control_plane_are_ready(cluster: Cluster) -> None:
     nodes = cluster.objects("nodes", selector="type!=kwok")
     ready = {
@@ -109,24 +94,19 @@ def test_a_pytorchjob_of_three_pods_finds_its_master_and_succeeds(cluster: Clust
 
 
 def test_a_suspended_job_has_no_pods_and_a_resumed_one_has_new_ones(cluster: Cluster, job: str) -> None:
-    def running() -> set[str] | None:
-        found = pods_of(cluster, job)
-        up = len(found) == 3 and all(one["status"].get("phase") == "Running" for one in found)
-        return {one["metadata"]["uid"] for one in found} if up else None
-
     def suspend(value: bool) -> None:
         patch = json.dumps({"spec": {"runPolicy": {"suspend": value}}})
         cluster.kubectl("patch", "pytorchjob", job, "--type=merge", f"--patch={patch}")
 
     cluster.apply(pytorch_job(job, 2, SLEEP))
-    before = cluster.wait(running, 90, f"all pods of {job} to run")
+    before = cluster.wait(lambda: gang(cluster, job), 90, f"all pods of {job} to run")
     suspend(True)
     cluster.wait(lambda: not pods_of(cluster, job), 60, f"the pods of {job} to be gone")
     cluster.wait_condition("pytorchjob", job, "Suspended")
     suspend(False)
-    after = cluster.wait(running, 90, f"all pods of {job} to run again")
+    after = cluster.wait(lambda: gang(cluster, job), 90, f"all pods of {job} to run again")
 
-    assert not before & after
+    assert not before.keys() & after.keys()
 
 
 def test_the_webhook_refuses_a_job_that_is_wrong(cluster: Cluster, job: str) -> None:

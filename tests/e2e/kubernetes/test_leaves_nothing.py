@@ -41,16 +41,6 @@ def _until_nothing(left: Callable[[], list[str]], seconds: float = 90.0) -> None
         os.sched_yield()
 
 
-def _processes_that_name(folder: Path) -> list[str]:
-    found = []
-    for file in processes.files("cmdline"):
-        with suppress(OSError):
-            text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if str(folder) in text and int(file.parent.name) != os.getpid():
-                found.append(text)
-    return found
-
-
 def _namespaces_of(pids: list[int]) -> set[str]:
     found = set()
     for pid in pids:
@@ -89,10 +79,6 @@ def _below(ancestor: int) -> list[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return sorted(found)
-
-
-def _mounts_of(folder: Path) -> list[str]:
-    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
 
 
 def _cgroups_of(pids: list[int]) -> set[Path]:
@@ -157,13 +143,13 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
         _reap()
         return [
             *(f"process {pid}" for pid, start in born.items() if start and _born(pid) == start),
-            *_processes_that_name(cluster_folder),
-            *_processes_that_name(disks.parent),
+            *processes.naming(cluster_folder),
+            *processes.naming(disks.parent),
             *(str(path) for path in (disks, *cgroups) if path.exists()),
             *_containers(name).split(),
         ]
 
     _until_nothing(left)
     assert not [pid for pid in _all_pids() if 0 < _born(pid) < ended and inside & _namespaces_of([pid])]
-    assert not _mounts_of(cluster_folder)
+    assert not processes.mounts_of(cluster_folder)
     assert cluster.kubectl("get", "--raw=/readyz") == "ok"

@@ -25,11 +25,14 @@ from tests.e2e.kubernetes.gangs import (
     HUNGRY,
     SOON_S,
     TRAINS,
+    anew,
     batch_job,
     conditions,
     gang,
     interruption,
     interruptions,
+    leaving_soon,
+    node_of,
     pods_of,
     reasons,
     taints,
@@ -37,6 +40,7 @@ from tests.e2e.kubernetes.gangs import (
 )
 from wheeltapper import kubernetes_names as names
 
+STRATEGIC, MERGE = "strategic-merge-patch", "merge-patch"
 BUG = "def loss(batch):\n    return 1 / (batch - batch)\n\nloss(3)\n"
 
 
@@ -53,24 +57,6 @@ def cluster() -> Iterator[Cluster]:
 def chart(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with release.installed(cluster, tmp_path_factory.mktemp("chart")):
         yield
-
-
-@pytest.fixture
-def job(cluster: Cluster) -> Iterator[str]:
-    """The name of a job of the test's own, which goes with its pods afterwards."""
-    name = f"job-{secrets.token_hex(3)}"
-    yield name
-    cluster.kubectl("delete", "pytorchjob", name, "--ignore-not-found")
-    cluster.wait(lambda: not pods_of(cluster, name), SOON_S, f"the pods of {name} to be gone")
-
-
-@pytest.fixture
-def mended(cluster: Cluster) -> Iterator[list[Node]]:
-    """The nodes that a test has broken: it puts them in."""
-    broken: list[Node] = []
-    yield broken
-    for node in broken:
-        release.mend(cluster, node)
 
 
 def test_the_installation_says_of_itself_that_it_works(cluster: Cluster) -> None:
@@ -113,13 +99,10 @@ def test_a_gang_survives_a_node_fault(
     cluster.apply(training(job, 3, DIES_OF_ITS_GPU if dies else TRAINS, policy))
     before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
     uid = (cluster.get("pytorchjob", job) or {})["metadata"]["uid"]
-    victim = next(pod for pod in before.values() if pod["metadata"]["name"] == f"{job}-worker-0")
-    node = cluster.nodes[victim["spec"]["nodeName"]]
+    node = node_of(cluster, before, f"{job}-worker-0")
     mended.append(node)
     node.xid(79)
-    after = cluster.wait(
-        lambda: (new := gang(cluster, job)) and not new.keys() & before.keys() and new, SOON_S, f"{job} to run again"
-    )
+    after = anew(cluster, job, before)
     what = interruption(cluster, job)
 
     assert (what["label"], what["node"], what["decision"]) == ("hardware/gpu_xid", node.name, "requeue")
@@ -140,11 +123,7 @@ def test_a_job_of_kubernetes_own_survives_a_node_fault_as_a_gang(cluster: Cluste
         node = cluster.nodes[next(iter(before.values()))["spec"]["nodeName"]]
         mended.append(node)
         node.xid(79)
-        after = cluster.wait(
-            lambda: (new := gang(cluster, name, label=BATCH)) and not new.keys() & before.keys() and new,
-            SOON_S,
-            f"{name} to run again",
-        )
+        after = anew(cluster, name, before, label=BATCH)
         what = interruption(cluster, name)
     finally:
         cluster.kubectl("delete", "job", name)
@@ -234,17 +213,9 @@ def test_a_gang_that_has_to_make_room_was_preempted(cluster: Cluster, job: str) 
 
 
 def test_a_kubelet_that_dies_is_a_node_that_is_down_and_no_proof(cluster: Cluster, job: str) -> None:
-    leaves_soon = [
-        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 1}
-        for key in ("unreachable", "not-ready")
-    ]
-    made = training(job, 3, TRAINS)
-    for replica in made["spec"]["pytorchReplicaSpecs"].values():
-        replica["template"]["spec"]["tolerations"] = leaves_soon
-    cluster.apply(made)
+    cluster.apply(leaving_soon(training(job, 3, TRAINS)))
     before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
-    victim = next(pod for pod in before.values() if pod["metadata"]["name"] == f"{job}-worker-0")
-    node = cluster.nodes[victim["spec"]["nodeName"]]
+    node = node_of(cluster, before, f"{job}-worker-0")
     node.stop_kubelet()
     try:
         what = interruption(cluster, job, 300)
@@ -279,7 +250,7 @@ class _Agent:
         self._trust.check_hostname = False
         self._trust.verify_mode = ssl.CERT_NONE
 
-    def patch(self, path: str, body: Any, kind: str = "strategic-merge-patch") -> tuple[int, str]:
+    def patch(self, path: str, body: Any, kind: str = STRATEGIC) -> tuple[int, str]:
         """Return the API server's status and message."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": f"application/{kind}+json"}
         request = urllib.request.Request(f"{self._server}{path}", json.dumps(body).encode(), headers, method="PATCH")
@@ -301,39 +272,66 @@ def _gpu(count: int) -> dict[str, Any]:
     return {"resources": {"limits": {GPU: count}}}
 
 
-def test_an_agent_may_say_how_its_own_node_is(cluster: Cluster, agents_word: _Agent) -> None:
+@pytest.mark.parametrize(
+    "body", [_condition(names.CONDITION), {"status": {}}, {}], ids=["condition", "empty", "nothing"]
+)
+def test_an_agent_may_say_how_its_own_node_is_or_nothing(
+    cluster: Cluster, agents_word: _Agent, body: dict[str, Any]
+) -> None:
     path = f"/api/v1/nodes/{cluster.workers[0].name}/status"
 
-    assert agents_word.patch(path, _condition(names.CONDITION)) == (200, "")
-
-
-def test_an_agent_may_not_speak_for_another_node(cluster: Cluster, agents_word: _Agent) -> None:
-    other = cluster.workers[1].name
-    node = agents_word.patch(f"/api/v1/nodes/{other}/status", _condition(names.CONDITION))
-    health = agents_word.patch(
-        f"/apis/{names.GROUP}/nodehealths/{other}/status", {"status": {"verdict": "fail"}}, "merge-patch"
-    )
-
-    for status, message in (node, health):
-        assert status == 422
-        assert "speaks for its own node only" in message
+    assert agents_word.patch(path, body) == (200, "")
 
 
 @pytest.mark.parametrize(
-    ("body", "words"),
+    ("kind", "body"),
     [
-        (_condition("Ready"), "no condition of a node but"),
-        ({"status": {"capacity": {GPU: "64"}}}, "and not its capacity"),
-        ({"status": {"allocatable": {GPU: "0"}}}, "and not its allocatable"),
-        ({"metadata": {"labels": {"trusted": "yes"}}}, "nothing of a node but its condition"),
-        ({"metadata": {"annotations": {names.QUARANTINE: "{}"}}}, "nothing of a node but its condition"),
+        ("nodes", _condition(names.CONDITION)),
+        ("nodes", {"status": {}}),
+        ("nodes", {}),
+        ("nodehealths", {"status": {"verdict": "fail"}}),
+        ("nodehealths", {"status": {}}),
+        ("nodehealths", {}),
     ],
-    ids=["a-foreign-condition", "capacity", "allocatable", "a-label", "our-own-annotation"],
+    ids=["condition", "empty", "nothing", "health", "empty-health", "no-health"],
+)
+def test_an_agent_may_not_speak_for_another_node(
+    cluster: Cluster, agents_word: _Agent, kind: str, body: dict[str, Any]
+) -> None:
+    root, form = ("/api/v1", STRATEGIC) if kind == "nodes" else (f"/apis/{names.GROUP}", MERGE)
+    status, message = agents_word.patch(f"{root}/{kind}/{cluster.workers[1].name}/status", body, form)
+
+    assert status == 422
+    assert "speaks for its own node only" in message
+
+
+@pytest.mark.parametrize(
+    ("body", "form", "words"),
+    [
+        (_condition("Ready"), STRATEGIC, "no condition of a node but"),
+        ({"status": None}, MERGE, "no condition of a node but"),
+        ({"status": {"conditions": []}}, MERGE, "no condition of a node but"),
+        ({"status": {"conditions": [{"$patch": "replace"}]}}, STRATEGIC, "no condition of a node but"),
+        ({"status": {"capacity": {GPU: "64"}}}, STRATEGIC, "and not its capacity"),
+        ({"status": {"allocatable": {GPU: "63"}}}, STRATEGIC, "and not its allocatable"),
+        ({"metadata": {"labels": {"trusted": "yes"}}}, STRATEGIC, "nothing of a node but its condition"),
+        ({"metadata": {"annotations": {names.QUARANTINE: "{}"}}}, STRATEGIC, "nothing of a node but its condition"),
+    ],
+    ids=[
+        "a-foreign-condition",
+        "no-status",
+        "no-conditions",
+        "conditions-replaced",
+        "capacity",
+        "allocatable",
+        "a-label",
+        "our-own-annotation",
+    ],
 )
 def test_an_agent_may_change_nothing_else_of_its_node(
-    cluster: Cluster, agents_word: _Agent, body: dict[str, Any], words: str
+    cluster: Cluster, agents_word: _Agent, body: dict[str, Any], form: str, words: str
 ) -> None:
-    status, message = agents_word.patch(f"/api/v1/nodes/{cluster.workers[0].name}/status", body)
+    status, message = agents_word.patch(f"/api/v1/nodes/{cluster.workers[0].name}/status", body, form)
 
     assert status == 422
     assert words in message
@@ -349,7 +347,7 @@ def test_an_agent_may_change_nothing_else_of_its_node(
 )
 def test_an_agent_has_no_other_rights(cluster: Cluster, agents_word: _Agent, path: str) -> None:
     body = {"metadata": {"labels": {"a": "b"}}}
-    status, message = agents_word.patch(path.format(node=cluster.workers[0].name), body, "merge-patch")
+    status, message = agents_word.patch(path.format(node=cluster.workers[0].name), body, MERGE)
 
     assert status == 403
     assert "forbidden" in message

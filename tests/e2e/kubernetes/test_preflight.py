@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.kubernetes.cluster import Cluster, pytorch_job, started
+from tests.e2e.kubernetes.gangs import gang, is_out, pods_of
 from tests.e2e.kubernetes.release import (
     AGENTS,
     NAMESPACE,
@@ -23,7 +24,6 @@ from tests.e2e.kubernetes.release import (
 )
 from wheeltapper import kubernetes_names as names
 
-JOB = "training.kubeflow.org/job-name"
 MOVED_S = 180.0
 
 
@@ -47,9 +47,7 @@ def job(name: str, workers: int, prefer: str = "") -> dict[str, Any]:
 
 def running(cluster: Cluster, name: str, ranks: int) -> list[dict[str, Any]]:
     """The pods of a job when *ranks* of them run, else nothing."""
-    pods = cluster.objects("pods", selector=f"{JOB}={name}")
-    well = [each for each in pods if each["status"].get("phase") == "Running"]
-    return pods if len(pods) == len(well) == ranks else []
+    return list(gang(cluster, name, ranks).values())
 
 
 def said(pod: dict[str, Any]) -> dict[str, Any]:
@@ -61,7 +59,7 @@ def said(pod: dict[str, Any]) -> dict[str, Any]:
 
 def remove(cluster: Cluster, name: str) -> None:
     cluster.kubectl("delete", "pytorchjob", name, "--ignore-not-found")
-    cluster.wait(lambda: not cluster.objects("pods", selector=f"{JOB}={name}"), 60, f"the pods of {name} to be gone")
+    cluster.wait(lambda: not pods_of(cluster, name), 60, f"the pods of {name} to be gone")
 
 
 def test_a_pod_on_a_fit_node_is_told_so_about_the_very_gpus_that_it_gets(own: Cluster) -> None:
@@ -109,11 +107,6 @@ def test_a_pod_that_lands_on_a_broken_node_runs_on_another(own: Cluster) -> None
         assert not is_out(own, second.name)
     finally:
         remove(own, "moved")
-
-
-def is_out(cluster: Cluster, name: str) -> bool:
-    node = cluster.get("node", name) or {}
-    return any(each["key"] == names.TAINT for each in node["spec"].get("taints") or ())
 
 
 def send_agents(cluster: Cluster, where: dict[str, str] | None) -> None:

@@ -59,21 +59,6 @@ def _listening_ports() -> set[int]:
     return {int(line.split()[1].rpartition(":")[2], 16) for line in lines if line.split()[3] == "0A"}
 
 
-def _processes_that_name(folder: Path) -> list[str]:
-    """Command lines that hold the folder's name; a zombie has none, and only its parent can be rid of it."""
-    found = []
-    for file in processes.files("cmdline"):
-        with suppress(OSError):
-            text = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if str(folder) in text and int(file.parent.name) != os.getpid():
-                found.append(text)
-    return found
-
-
-def _mounts_of(folder: Path) -> list[str]:
-    return [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
-
-
 def _namespace_ids(pid: int) -> dict[str, str]:
     return {kind: str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in NAMESPACES}
 
@@ -138,8 +123,8 @@ def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(
         pids = [pid for cluster in clusters for pid in sharing(cluster.slurmctld.pid, "pid")]
         inside = held.enter_context(_namespaces_of(one.slurmctld.pid, two.slurmctld.pid))
     for folder in two_folders:
-        assert not _processes_that_name(folder)
-        assert not _mounts_of(folder)
+        assert not processes.naming(folder)
+        assert not processes.mounts_of(folder)
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert not inside & _held_namespaces()
     assert not _our_files() - files_before
@@ -160,7 +145,7 @@ def _assert_walled_in(cluster: Cluster) -> None:
         assert any(program in command for command in seen), f"no {program} was seen inside"
     devices = cluster.run("ip", "-oneline", "link").stdout.splitlines()
     assert [device.split()[1] for device in devices] == ["lo:"]
-    assert not _mounts_of(cluster.folder)
+    assert not processes.mounts_of(cluster.folder)
 
 
 @pytest.fixture
@@ -204,9 +189,9 @@ def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
         inside = held.enter_context(_namespaces_of(slurmctld, slurmd))
         owner.send_signal(signal.SIGKILL)
     _until(lambda: not _alive(pids), "the end of every process in the cluster")
-    _until(lambda: not _processes_that_name(cluster_folder), "the end of every process around the cluster")
+    _until(lambda: not processes.naming(cluster_folder), "the end of every process around the cluster")
     assert not inside & _held_namespaces()
-    assert not _mounts_of(cluster_folder)
+    assert not processes.mounts_of(cluster_folder)
     assert not _our_files() - files_before
 
 

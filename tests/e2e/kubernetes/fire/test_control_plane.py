@@ -29,16 +29,6 @@ with started(Path(sys.argv[1])) as plane:
 """
 
 
-def processes_that_name(folder):
-    found = []
-    for file in processes.files("cmdline"):
-        with suppress(OSError):
-            words = file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if str(folder) in words:
-                found.append(words)
-    return found
-
-
 def until_nothing(left, seconds=60.0):
     deadline = time.monotonic() + seconds
     while found := left():
@@ -52,13 +42,13 @@ def test_whatever_ends_the_owner_ends_all(end, tmp_path):
         [sys.executable, "-c", OWNER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=CHECKOUT
     )
     assert owner.stdout.readline() == b"ready\n"
-    assert len(processes_that_name(tmp_path)) == 4  # etcd, API server, controllers, and the owner
+    assert len(processes.naming(tmp_path)) == 4  # etcd, API server, controllers, and the owner
     if end == "done":
         owner.stdin.close()
     else:
         owner.send_signal(end)
     owner.wait(60)
-    until_nothing(lambda: processes_that_name(tmp_path))
+    until_nothing(lambda: processes.naming(tmp_path))
     owner.stdout.close()
     with suppress(BrokenPipeError):
         owner.stdin.close()
