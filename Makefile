@@ -63,7 +63,7 @@ chart: kubernetes ## make the chart's schema, its copy of monitoring/ and the sn
 	$(BIN)/python -m charts.snapshots "$$($(BIN)/python -c 'from tests.e2e.kubernetes.cluster import cache; print(cache.find().bin)')/helm"
 
 test-kubernetes: kubernetes ## the tests that need a Kubernetes cluster
-	$(BIN)/pytest tests/e2e/kubernetes -n 2 --dist loadfile
+	$(BIN)/pytest tests/e2e/kubernetes -n 2 --dist loadfile --durations=25
 
 test-releases: slurm ## the tests on real clusters, against 22.05, 24.11 and 26.05 of Slurm; says how long it takes
 	@$(BIN)/python -m tests.e2e.slurm.releases

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -147,6 +147,13 @@ class ControlPlane:
         return said
 
 
+def do_without(why: str) -> NoReturn:
+    """Skip the test, since what it needs of a Kubernetes is not here, or fail it where that is required."""
+    if os.environ.get("WHEELTAPPER_REQUIRE_KUBERNETES") == "1":
+        pytest.fail(why, pytrace=False)
+    pytest.skip(why)
+
+
 def missing() -> str:
     """Return why none can be started here; an empty string when one can."""
     programs = cache.find().bin
@@ -158,9 +165,9 @@ def missing() -> str:
 
 @contextmanager
 def control_plane(folder: Path) -> Iterator[ControlPlane]:
-    """Start one in *folder*; skip the test where that is not possible."""
+    """Start one in *folder*; where that is not possible, the test does without."""
     if why := missing():
-        pytest.skip(why)
+        do_without(why)
     with started(folder) as made:
         yield made
 

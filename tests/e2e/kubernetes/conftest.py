@@ -18,6 +18,7 @@ import pytest
 from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import Cluster, Node, Unavailable, check, is_held, shared
 from tests.e2e.kubernetes.gangs import SOON_S, pods_of
+from tests.integration.control_plane import do_without
 
 HERE = Path(__file__).parent
 PREFIX = "wheeltapper-kubernetes-"
@@ -37,9 +38,7 @@ def kubernetes_is_here() -> None:
     try:
         check(f"{sys.executable} -m pytest {HERE}")
     except Unavailable as error:
-        if os.environ.get("WHEELTAPPER_REQUIRE_KUBERNETES") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+        do_without(str(error))
 
 
 @pytest.fixture(scope="session", autouse=True)

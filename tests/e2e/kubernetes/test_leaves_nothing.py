@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,9 @@ from tests import processes
 from tests.e2e.kubernetes.cluster import Cluster
 from tests.e2e.kubernetes.cluster.docker import Docker
 from tests.e2e.kubernetes.cluster.sharing import CHECKOUT
+
+NAMESPACES = ("pid", "net", "uts", "ipc")
+"""Not that of the mounts: who holds it open holds disks open, and whoever lives in one of them lives in the others."""
 
 PR_SET_CHILD_SUBREAPER = 36  # Linux, include/uapi/linux/prctl.h
 
@@ -41,15 +44,6 @@ def _until_nothing(left: Callable[[], list[str]], seconds: float = 90.0) -> None
         os.sched_yield()
 
 
-def _namespaces_of(pids: list[int]) -> set[str]:
-    found = set()
-    for pid in pids:
-        for link in Path(f"/proc/{pid}/ns").glob("*"):
-            with suppress(OSError):
-                found.add(str(link.readlink()))
-    return found
-
-
 def _all_pids() -> list[int]:
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*")]
 
@@ -57,16 +51,11 @@ def _all_pids() -> list[int]:
 def _born(pid: int) -> int:
     """When a process started, in ticks since boot, 0 where there is none.
 
-    A busy machine gives the number of a process, or of a namespace, to another one within minutes.
+    A busy machine gives the number of a process to another one within minutes.
     """
     with suppress(OSError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     return 0
-
-
-def _now() -> int:
-    """Ticks since boot."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def _below(ancestor: int) -> list[int]:
@@ -101,6 +90,13 @@ def _containers(name: str) -> str:
 
 
 @pytest.fixture
+def held() -> Iterator[ExitStack]:
+    """What a test holds open to its end."""
+    with ExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
 def adopting() -> Iterator[None]:
     """Adopt orphans and reap them: process 1 of a container may not, and then each would stay as a zombie."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -117,7 +113,7 @@ def _reap() -> None:
 
 @pytest.mark.parametrize("end", ["asked", "killed"])
 def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
-    cluster: Cluster, cluster_folder: Path, adopting: None, end: str
+    cluster: Cluster, cluster_folder: Path, adopting: None, held: ExitStack, end: str
 ) -> None:
     """No process, namespace, mount, control group, container or disk, also after SIGKILL; the other cluster runs on."""
     owner = subprocess.Popen(
@@ -129,15 +125,13 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
         walls, name, socket = owner.stdout.readline().split()
         disks = Path(socket).parent / "docker"
         pids = _below(int(walls)) if int(walls) else []
-        inside = _namespaces_of(pids) - _namespaces_of([os.getpid()])
+        inside = held.enter_context(processes.namespaces(pids, NAMESPACES))
         born = {pid: _born(pid) for pid in pids}
         cgroups = _cgroups_of(pids)
         assert bool(cgroups) == bool(pids)
         assert not cluster.get("configmap", "only-here")
         if end == "killed":
             owner.send_signal(signal.SIGKILL)
-
-    ended = _now()
 
     def left() -> list[str]:
         _reap()
@@ -150,6 +144,6 @@ def test_nothing_of_a_cluster_is_left_when_its_owner_ends(
         ]
 
     _until_nothing(left)
-    assert not [pid for pid in _all_pids() if 0 < _born(pid) < ended and inside & _namespaces_of([pid])]
+    assert not inside & processes.inhabited_namespaces()
     assert not processes.mounts_of(cluster_folder)
     assert cluster.kubectl("get", "--raw=/readyz") == "ok"

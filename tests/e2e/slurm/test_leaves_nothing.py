@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,31 +63,6 @@ def _namespace_ids(pid: int) -> dict[str, str]:
     return {kind: str(Path(f"/proc/{pid}/ns/{kind}").readlink()) for kind in NAMESPACES}
 
 
-@contextmanager
-def _namespaces_of(*pids: int) -> Iterator[set[str]]:
-    """The namespaces of *pids* that are not this process's own too.
-
-    They are held open meanwhile: the kernel would soon give the number of one that is gone to another.
-    """
-    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for pid in pids for kind in NAMESPACES]
-    try:
-        yield {str(Path(f"/proc/self/fd/{number}").readlink()) for number in opened} - set(
-            _namespace_ids(os.getpid()).values()
-        )
-    finally:
-        for number in opened:
-            os.close(number)
-
-
-def _held_namespaces() -> set[str]:
-    """Namespaces that some process lives in."""
-    found = set()
-    for folder in processes.files("ns"):
-        with suppress(OSError):
-            found |= {str(link.readlink()) for link in folder.iterdir()}
-    return found
-
-
 def _ports(cluster: Cluster) -> set[int]:
     return {cluster.layout.port, cluster.layout.service_port, *cluster.layout.slurmd_ports}
 
@@ -121,12 +96,12 @@ def test_two_clusters_side_by_side_stay_within_their_walls_and_leave_nothing(
             assert not _ports(cluster) & (_listening_ports() - ports_before)
         assert not _ports(one) & _ports(two)
         pids = [pid for cluster in clusters for pid in sharing(cluster.slurmctld.pid, "pid")]
-        inside = held.enter_context(_namespaces_of(one.slurmctld.pid, two.slurmctld.pid))
+        inside = held.enter_context(processes.namespaces((one.slurmctld.pid, two.slurmctld.pid), NAMESPACES))
     for folder in two_folders:
         assert not processes.naming(folder)
         assert not processes.mounts_of(folder)
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-    assert not inside & _held_namespaces()
+    assert not inside & processes.inhabited_namespaces()
     assert not _our_files() - files_before
 
 
@@ -186,11 +161,11 @@ def test_a_cluster_ends_with_its_owner_even_when_that_is_killed(
         assert owner.stdout is not None
         slurmctld, slurmd = map(int, owner.stdout.readline().split())
         pids = sharing(slurmctld, "pid")
-        inside = held.enter_context(_namespaces_of(slurmctld, slurmd))
+        inside = held.enter_context(processes.namespaces((slurmctld, slurmd), NAMESPACES))
         owner.send_signal(signal.SIGKILL)
     _until(lambda: not _alive(pids), "the end of every process in the cluster")
     _until(lambda: not processes.naming(cluster_folder), "the end of every process around the cluster")
-    assert not inside & _held_namespaces()
+    assert not inside & processes.inhabited_namespaces()
     assert not processes.mounts_of(cluster_folder)
     assert not _our_files() - files_before
 

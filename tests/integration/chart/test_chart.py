@@ -15,6 +15,7 @@ import yaml
 
 from charts import monitoring, snapshots, values_schema
 from tests.e2e.kubernetes.cluster import cache
+from tests.integration.control_plane import do_without
 from wheeltapper import config
 
 CHART = snapshots.CHART
@@ -29,7 +30,7 @@ def program() -> str:
     """The helm of the test cluster, or the machine's own."""
     found = shutil.which("helm", path=str(cache.find().bin)) or shutil.which("helm")
     if found is None:
-        pytest.skip("there is no helm; `make kubernetes` builds one")
+        do_without("there is no helm; `make kubernetes` builds one")
     return found
 
 
