@@ -47,7 +47,7 @@ class Queue:
             self._waiting.put_nowait(key)
 
     async def run(self) -> None:
-        """Work, for ever."""
+        """Work, for ever; after a cancellation it may be called again, and goes on with what waits."""
         await asyncio.gather(*(self._serve() for _ in range(AT_ONCE)))
 
     async def _serve(self) -> None:
@@ -59,9 +59,10 @@ class Queue:
                 again = await self._attempt(key)
             finally:
                 self._busy.discard(key)
-            if key in self._queued:
-                self._waiting.put_nowait(key)
-            elif again is not None:
+                # Also when this is the end of our leading: it would never be taken up again when we lead once more.
+                if key in self._queued:
+                    self._waiting.put_nowait(key)
+            if key not in self._queued and again is not None:
                 self._add_later(key, again)
 
     async def _attempt(self, key: str) -> float | None:

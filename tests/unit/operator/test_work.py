@@ -62,6 +62,35 @@ def test_a_key_is_never_worked_on_twice_at_once_and_once_more_when_it_came_meanw
     assert done == ["n1", "n1"]
 
 
+def test_a_key_that_came_again_when_the_work_was_broken_off_is_worked_on_when_it_goes_on():
+    """So it is when a replica loses the lease in the middle of its work, and soon has it again."""
+    begun, gate = [], asyncio.Event()
+
+    async def handle(key):
+        begun.append(key)
+        await gate.wait()
+
+    queue = Queue(handle)
+
+    async def whole():
+        first = asyncio.create_task(queue.run())
+        queue.add("n1")
+        await until(lambda: begun)
+        queue.add("n1")
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        second = asyncio.create_task(queue.run())
+        queue.add("n1")
+        try:
+            await asyncio.wait_for(until(lambda: len(begun) == 2), 5)
+        finally:
+            second.cancel()
+            await asyncio.gather(second, return_exceptions=True)
+
+    asyncio.run(whole())
+    assert begun == ["n1", "n1"]
+
+
 @pytest.mark.parametrize("trouble", [SchedulerDown("not now"), KeyError("a bug")])
 def test_what_fails_comes_again_and_others_go_on(trouble):
     tries = []
