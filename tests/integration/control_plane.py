@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import socket
 import ssl
@@ -15,7 +16,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -30,6 +31,9 @@ LIMITED = "the-token-of-a-user-without-rights"
 
 READY_S = 120.0
 """Seconds until it must answer; it takes 4 on a machine that is not overloaded."""
+
+PORTS = range(20000, 32000)
+"""Below those that Linux gives to clients (from 32768 on): one of these could be gone before etcd listens on it."""
 
 PROGRAMS = ("etcd", "kube-apiserver", "kubectl")
 
@@ -214,9 +218,12 @@ def _server(folder: Path, etcd: str, port: int) -> Program:
 
 
 def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [each.getsockname()[1] for each in sockets]
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found.add(port)
+    return list(found)
 
 
 def free_port() -> int:
