@@ -12,6 +12,7 @@ from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Mode
 from wheeltapper.errors import SchedulerError
 from wheeltapper.ledger.model import Interruption
+from wheeltapper.policy import moving
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
 from wheeltapper_operator import gang, interruptions, judge
@@ -126,7 +127,7 @@ class JobKeeper:
 
     def _take_fault(self, health: NodeHealth, *, news_only: bool) -> None:
         """Take up a fault of a node; *news_only* leaves out jobs that came after it, or were decided on since."""
-        faults = [each.evidence.at or 0.0 for each in health.findings if each.convicts]
+        faults = [each.evidence.at or 0.0 for each in moving.faults(health.findings)]
         if not faults:
             return
         for key, pods in self._pods_of.items():

@@ -120,6 +120,7 @@ class Doer:
         self._clock = clock
         self._kinds: dict[str, Callable[[Act, JobRecord], Awaitable[str | NotYet]]] = {
             "annotate": self._annotate,
+            "end": self._ended,
             "requeue": self._requeue,
             "exclude": self._exclude,
             "avoid": self._avoid,
@@ -181,6 +182,10 @@ class Doer:
         if record.end is not None and self._clock() - record.end > RECORDED_S:
             raise SchedulerError("slurmdbd has no record of the finished job")
         return NotYet("slurmdbd has not heard of the job's end yet")
+
+    async def _ended(self, act: Act, record: JobRecord) -> str | NotYet:
+        # Planned again since slurmctld was killed; but what is decided on has ended.
+        return act.note or f"the job is {record.state} already"
 
     async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
         # A slurmctld that was killed can take the attempt, or one before it, for running still.

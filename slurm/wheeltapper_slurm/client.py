@@ -40,6 +40,12 @@ class SlurmClient(Protocol):
     async def requeue(self, job: str) -> None:
         """Requeue *job*; it stays pending for about two minutes unless its start time is changed."""
 
+    async def end(self, job: str) -> None:
+        """Kill the batch script of the running *job*: the job fails by a signal, and is not cancelled.
+
+        When its script is gone Slurm ends its steps, as at any end; they have KillWait seconds.
+        """
+
     async def update_job(self, job: str, key: str, value: str) -> None:
         """Set one property of *job*, such as ``ExcNodeList``, ``StartTime`` or ``AdminComment``."""
 

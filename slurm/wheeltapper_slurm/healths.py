@@ -14,10 +14,20 @@ class Healths:
     def __init__(self, interval: float) -> None:
         self._interval = interval
         self._heard: dict[str, tuple[float, Health]] = {}
+        self._broken: set[str] = set()
 
     def hear(self, health: Health, now: float) -> None:
         """Take up what a node said at *now* (Unix seconds)."""
         self._heard[health.node] = (now, health)
+        if health.stays:
+            self._broken.add(health.node)
+        else:
+            self._broken.discard(health.node)
+
+    def broken(self, now: float) -> list[Health]:
+        """Return what those nodes have said lately that are broken under jobs."""
+        said = (self.of(node, now) for node in sorted(self._broken))
+        return [health for health in said if health is not None]
 
     def of(self, node: str, now: float) -> Health | None:
         """Return what *node* has said lately; None when it has said nothing."""

@@ -21,7 +21,8 @@ ORPHAN_S = 86_400.0
 """Reports and leaves that no attempt claimed are dropped after a day: their job ended before we were installed."""
 
 EXCLUSION_S = 30 * 86_400.0
-"""What we excluded from a job is forgotten after a month: suspects that were never out do not come back either."""
+"""What we excluded from a job is forgotten after a month: suspects that were never out do not come back either. So is
+that we have ended it."""
 
 _OF_JOB = "(job = :job OR job IN (SELECT component.job FROM component WHERE leader = :job))"
 
@@ -43,6 +44,7 @@ CREATE TABLE IF NOT EXISTS late (
 );
 CREATE INDEX IF NOT EXISTS component_leader ON component (leader);
 CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS moved (attempt TEXT PRIMARY KEY, why TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS deed (
     kind TEXT NOT NULL, name TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL, PRIMARY KEY (kind, name)
 );
@@ -258,6 +260,19 @@ class Journal:
         """The reboot of *node* was refused, or is over."""
         self._db.execute("DELETE FROM reboot WHERE node = ?", (node,))
 
+    def note_moved(self, attempt: str, why: str, now: float) -> None:
+        """Write down that we have ended the running *attempt*, and why."""
+        self._db.execute("INSERT OR REPLACE INTO moved VALUES (?, ?, ?)", (attempt, why, now))
+
+    def moved(self, attempt: str) -> str | None:
+        """Return why we have ended *attempt*; None when we have not."""
+        found = self._db.execute("SELECT why FROM moved WHERE attempt = ?", (attempt,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def forget_moved(self, attempt: str) -> None:
+        """It is not certain that *attempt* was ended."""
+        self._db.execute("DELETE FROM moved WHERE attempt = ?", (attempt,))
+
     def note_deed(self, kind: str, name: str, now: float) -> None:
         """Write down that slurmctld is about to be told to do *kind* to *name*."""
         self._db.execute(
@@ -322,6 +337,6 @@ class Journal:
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
             self._db.execute("DELETE FROM epilog WHERE at < ?", (now - ORPHAN_S,))
-            for table in ("exclusion", "avoided"):
+            for table in ("exclusion", "avoided", "moved"):
                 self._db.execute(f"DELETE FROM {table} WHERE at < ?", (now - EXCLUSION_S,))  # noqa: S608
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

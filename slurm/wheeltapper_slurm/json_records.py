@@ -70,6 +70,7 @@ def of(entry: dict[str, Any]) -> JobRecord:
         uid=_number(entry.get("user_id")),
         node_list=str(entry.get("nodes") or ""),
         ended_as=states[0] if "COMPLETING" in states[1:] else "",
+        comment=str(entry.get("comment") or ""),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from wheeltapper.attempt import Attempt
@@ -14,7 +14,7 @@ from wheeltapper.diagnosis.lessons import reconsider
 from wheeltapper.diagnosis.model import Diagnosis
 from wheeltapper.labels import UNKNOWN
 from wheeltapper.ledger.learned import lessons
-from wheeltapper.ledger.model import Interruption
+from wheeltapper.ledger.model import Act, Interruption
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.decide import decide
 from wheeltapper.wire import Leave
@@ -22,15 +22,20 @@ from wheeltapper_slurm import acts, comment, gather
 from wheeltapper_slurm.gather import Gathered
 
 
-def conclude(gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float) -> str:
-    """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence."""
+def conclude(
+    gathered: Gathered, attempt: Attempt, ledger: Ledger, config: Config, now: float, done: Sequence[Act] = ()
+) -> str:
+    """Diagnose *attempt*, decide, and record both with the acts that follow; return the conclusion as a sentence.
+
+    *done* is what was done before, to end the attempt.
+    """
     diagnosis = reconsider(diagnosis_of(gathered, attempt, config), attempt, lessons(ledger))
-    history = ledger.history(attempt.job, faults_since=_faults_since(config, now))
+    history = ledger.history(attempt.job, faults_since=faults_since(config, now))
     decision = decide(diagnosis, attempt, history, config.policy, now, ledger.failed_nodes(acts.MAX_EXCLUDED))
     number = 1 + sum(1 for _ in ledger.interruptions(job=attempt.job))
     note = comment.entry(number, diagnosis, decision.job)
     interruption = Interruption(attempt, diagnosis, decision, config.policy.mode, now)
-    ledger.record(interruption, acts.plan(decision, attempt, note, config.policy))
+    ledger.record(interruption, [*done, *acts.plan(decision, attempt, note, config.policy)])
     return f"{diagnosis.sentence} Decision: {decision.job.reason}."
 
 
@@ -44,7 +49,7 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
         diagnosis = diagnosis_of(gathered, case, config)
         if diagnosis == old.diagnosis:
             return "nothing changes"
-        history = ledger.history(case.job, but=case.key, faults_since=_faults_since(config, now))
+        history = ledger.history(case.job, but=case.key, faults_since=faults_since(config, now))
         decision = decide(diagnosis, case, history, config.policy, now, ledger.failed_nodes(acts.MAX_EXCLUDED))
         if old.decision.job.requeue:
             reason = f"it has run again already; by what is known now: {decision.job.reason}"
@@ -59,7 +64,8 @@ def amend(gathered: Gathered, ledger: Ledger, config: Config, now: float) -> str
     return "there is no record of it"
 
 
-def _faults_since(config: Config, now: float) -> float:
+def faults_since(config: Config, now: float) -> float:
+    """Return from when on requeues count that our machines pay for."""
     return now - config.policy.infrastructure_retry_h * 3600
 
 

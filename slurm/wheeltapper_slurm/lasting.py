@@ -24,12 +24,13 @@ AWAY_S = 300.0
 
 
 class Kind(str, Enum):
-    """What was done: the acts on an attempt's job, or something to a node."""
+    """What was done: the acts on an attempt's job, its end, or something to a node."""
 
     ACTS = "acts"
     DRAIN = "drain"
     RESUME = "resume"
     REBOOT = "reboot"
+    MOVE = "move"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable
 from typing import IO, Any
@@ -62,6 +63,10 @@ class Calls:
         """Requeue a job."""
         self._pyslurm.Job(int(number)).requeue()
 
+    def end(self, number: str) -> None:
+        """Kill the batch script of a running job."""
+        self._pyslurm.Job(int(number)).send_signal(int(signal.SIGKILL), steps="batch")
+
     def release(self, number: str) -> None:
         """Release a held job."""
         self._pyslurm.Job(int(number)).release()
@@ -94,6 +99,7 @@ def job_of(job: Any) -> JobRecord:
         partitions=tuple(filter(None, (job.partition or "").split(","))),
         uid=job.user_id,
         node_list=job.allocated_nodes or "",
+        comment=job.comment or "",
     )
 
 

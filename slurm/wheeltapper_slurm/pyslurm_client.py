@@ -56,6 +56,12 @@ class PyslurmClient:
         else:
             await self._commands.requeue(job)
 
+    async def end(self, job: str) -> None:
+        if job.isdigit():
+            await self._process.ask("end", job)
+        else:
+            await self._commands.end(job)
+
     async def update_job(self, job: str, key: str, value: str) -> None:
         if job.isdigit() and value:
             await self._process.ask("update_job", job, key, value)

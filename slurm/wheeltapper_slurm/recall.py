@@ -52,5 +52,7 @@ class Recall:
                 log.warning("slurmctld was started again; what was done for attempt %s is looked at once more", name)
         elif kind is Kind.REBOOT:
             self._parts.journal.forget_reboot(name)
+        elif kind is Kind.MOVE:
+            self._parts.journal.forget_moved(name)
         else:
             await self._parts.gate.again(name)

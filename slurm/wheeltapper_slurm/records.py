@@ -18,6 +18,7 @@ _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
 # itself prints next.
 _COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
 # 26.05 prints the whole command line of sbatch, which may hold any of these words.
+_USERS_COMMENT = re.compile(r" Comment=(.*?)(?= StdErr=|$)", re.DOTALL)
 _SUBMITTED = re.compile(r" SubmitLine=.*?(?= WorkDir=)", re.DOTALL)
 # What we act on, on 22.05, 24.11 and 26.05 alike; a pending job has no BatchHost, and nobody may lend it one.
 _OURS = re.compile(r".*? JobState=.*?(?= NumCPUs=|$)", re.DOTALL)
@@ -39,7 +40,8 @@ class JobRecord:
 
     ``nodes`` is how many it has or wants at least; ``array`` is ``12_3`` for a task of an array; ``expedited`` says
     that Slurm itself requeues it at once when an epilog fails (25.11); ``uid`` is the user's number; ``node_list`` is
-    where it runs or ran, compressed; ``ended_as`` is what it will be when it no more completes, where Slurm tells.
+    where it runs or ran, compressed; ``ended_as`` is what it will be when it no more completes, where Slurm tells;
+    ``comment`` is the user's own.
     """
 
     id: str
@@ -64,6 +66,7 @@ class JobRecord:
     uid: int | None = None
     node_list: str = ""
     ended_as: str = ""
+    comment: str = ""
 
     @property
     def target(self) -> str:
@@ -166,7 +169,8 @@ def job(line: str, name: str | None = None) -> JobRecord:
     pairs = fields(ours.group()) if ours else {}
     if "JobId" not in pairs or "JobState" not in pairs:
         raise ValueError(f"this is no job record: {line[:80]!r}")
-    comment = _COMMENT.search(_SUBMITTED.sub("", line, count=1))
+    comments = _SUBMITTED.sub("", line, count=1)
+    comment, users_comment = _COMMENT.search(comments), _USERS_COMMENT.search(_COMMENT.sub("", comments, count=1))
     found = pairs["JobState"].replace("+", ",").split(",")
     task = pairs.get("ArrayTaskId", "")
     code, _, signal = pairs.get("ExitCode", "0:0").partition(":")
@@ -193,6 +197,7 @@ def job(line: str, name: str | None = None) -> JobRecord:
         uid=_uid(pairs.get("UserId", "")),
         node_list=_text(pairs.get("NodeList", "")),
         admin_comment=_text(comment.group(1).strip()) if comment else "",
+        comment=_text(users_comment.group(1).strip()) if users_comment else "",
     )
 
 

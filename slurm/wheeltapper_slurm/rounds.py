@@ -19,6 +19,7 @@ from wheeltapper_slurm.gather import Before, Gathered
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.keeper import Keeper
 from wheeltapper_slurm.lasting import Kind, Lasting
+from wheeltapper_slurm.mover import Mover
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.recall import Recall
 from wheeltapper_slurm.spool import Ended
@@ -63,6 +64,7 @@ class Rounds:
             note=lambda attempt: lasting.note(Kind.ACTS, attempt),
         )
         self._keeper = Keeper(parts)
+        self._mover = Mover(parts, lasting)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.sweep(self._ended_dir, parts.clock() - UNFINISHED_S)
@@ -98,6 +100,7 @@ class Rounds:
         for key in sorted({act.attempt for act in self._parts.ledger.acts(outcome=Outcome.PLANNED)}):
             await self._turn(f"acts of {key}", self._doer.do(key))
         await self._turn("nodes that are out", self._look_after())
+        await self._turn("jobs on broken nodes", self._mover.look())
 
     async def _look_after(self) -> bool:
         await self._keeper.look()
@@ -198,7 +201,8 @@ class Rounds:
         else:
             case = gather.attempt(gathered, how, record, silent)
             case = replace(case, components=tuple(journal.components(job)))
-            sentence = judge.conclude(gathered, case, self._parts.ledger, self._parts.config, now)
+            done = self._mover.acts(case)
+            sentence = judge.conclude(gathered, case, self._parts.ledger, self._parts.config, now, done)
             log.info("job %s: %s", attempt.ended.target, sentence)
             await self._quarantine(attempt.key)
             await self._doer.do(attempt.key)

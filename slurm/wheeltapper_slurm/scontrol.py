@@ -115,6 +115,10 @@ class Scontrol:
     async def requeue(self, job: str) -> None:
         await self._run("scontrol", "requeue", job)
 
+    async def end(self, job: str) -> None:
+        # Without --batch, scancel makes of SIGKILL a cancelled job.
+        await self._run("scancel", "--batch", "--signal=KILL", job)
+
     async def update_job(self, job: str, key: str, value: str) -> None:
         await self._run("scontrol", "update", f"JobId={job}", f"{key}={value}")
 

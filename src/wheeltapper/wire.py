@@ -49,7 +49,7 @@ _OF_ONE_NODE = frozenset({Source.KERNEL, Source.CHECK})
 
 @dataclass(frozen=True, slots=True)
 class JobStay:
-    """One job's stay on one node. ``prolog_at`` and ``epilog_at`` are seconds since the Unix epoch.
+    """One job's stay on one node. ``prolog_at`` and ``epilog_at`` are seconds since the Unix epoch, None while it runs.
 
     ``gpus`` holds PCI addresses, empty when it is not known which of the node's GPUs the job had.
     """
@@ -110,7 +110,7 @@ class Health:
     """How a node is, whether or not a job runs there: sent whenever it changes, and again at a slow interval.
 
     ``held_s`` is how many seconds the node has been in this ``state`` without a break, on its own clock; ``findings``
-    are the open faults, the gravest first.
+    are the open faults, the gravest first. ``stays`` are the jobs that are there, told while the state is ``fail``.
     """
 
     node: str
@@ -118,6 +118,7 @@ class Health:
     state: State
     held_s: float
     findings: tuple[Finding, ...] = ()
+    stays: tuple[JobStay, ...] = ()
     kind: Literal["health"] = "health"
 
 

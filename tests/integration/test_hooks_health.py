@@ -22,6 +22,22 @@ def test_a_node_tells_at_once_that_it_broke_and_on_which_faults(node: Node, serv
     assert [each.detail for each in last.findings] == ["xid=79"]
 
 
+def test_a_broken_node_tells_which_jobs_are_there_and_since_when(node: Node, serve):
+    node.configure(node={"gpus": ["0000:3b:00", "0000:5e:00"]})
+    service = serve()
+    node.start()
+    node.hook("prolog", "12", SLURM_JOB_GPUS="1")
+    assert service.heard(Health)[-1].stays == ()
+
+    node.convict()
+
+    until(lambda: service.of(Health)[-1].state is State.FAIL, "the node to say that it failed")
+    last = service.of(Health)[-1]
+    [stay] = last.stays
+    assert (stay.job, stay.gpus, stay.epilog_at) == ("12", ("0000:5e:00",), None)
+    assert stay.prolog_at <= last.findings[0].evidence.at
+
+
 def test_a_node_says_again_and_again_how_long_it_has_been_so(node: Node, serve):
     node.configure(agent={"health_interval_s": 0.2})
     service = serve()

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.integration.test_slurm_rounds import BOOT, ENDED, Desk, cluster, desk  # noqa: F401 - desk is a fixture
+from tests.integration.test_slurm_rounds import BOOT, ENDED, Desk, cluster, desk, moved  # noqa: F401 - desk is a fixture
 from tests.unit.make import logged, xid79
 from tests.unit.slurm.fake import node
 from wheeltapper.ledger.model import Outcome
@@ -76,6 +76,18 @@ def test_what_slurmctld_has_kept_is_not_done_again(desk):  # noqa: F811
     at.round()
 
     assert requeues(at) == 1
+
+
+def test_what_ended_a_job_that_was_moved_stays_on_its_record(desk):  # noqa: F811
+    at = desk(cluster(state="RUNNING", node_list="n[1-2]", end=None))
+    moved(at)
+    before = [act for act in at.ledger.acts() if act.kind == "end"]
+    started(at, at.now + 3.0)
+    at.now += 5.0
+    at.round()
+
+    assert [act for act in at.ledger.acts() if act.kind == "end"] == before
+    assert [asked for asked in at.slurm.asked if asked[0] == "end"] == [("end", "14")]
 
 
 def test_what_was_done_long_before_slurmctld_was_started_was_saved(desk):  # noqa: F811

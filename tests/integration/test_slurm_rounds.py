@@ -16,6 +16,7 @@ from wheeltapper.diagnosis.lessons import Lessons
 from wheeltapper.errors import SchedulerDown
 from wheeltapper.evidence import Disposition
 from wheeltapper.ledger.learned import keep
+from wheeltapper.ledger.model import Outcome
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.ledger.totals import totals
 from wheeltapper.policy.model import History
@@ -479,6 +480,34 @@ def test_a_heterogeneous_job_is_decided_once_under_its_leader_with_what_all_its_
         ("exclude", "14"), ("exclude", "15"), ("start", "14"), ("start", "15")
     }  # fmt: skip
     assert at.journal.reports("14") == []
+
+
+def moved(at):
+    """Let job 14 hang on a GPU that its node proves to be lost, until it is ended and decided on."""
+    stay = JobStay("14", 901.0, None, ("0000:3b:00",))
+    at.hear(Health("n2", BOOT, State.FAIL, 1.0, (xid79(at=1000.0),), (stay,)))
+    at.round()
+    at.now += at.parts.config.policy.move_after_s
+    at.round()
+    assert at.slurm.asked == [("end", "14")]
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="FAILED", signal=9)
+    at.ended(SLURM_JOB_EXIT_CODE2="0:9")
+    at.reports(xid79(at=1000.0))
+    at.round()
+
+
+def test_a_job_that_hangs_on_a_broken_node_is_ended_recorded_once_and_sent_on_without_it(desk):
+    at = desk(cluster(state="RUNNING", node_list="n[1-2]", end=None))
+    moved(at)
+    for _ in range(3):
+        at.now += 60.0
+        at.round()
+
+    [told] = at.told()
+    assert (told.diagnosis.label, told.attempt.ending.value) == ("hardware/gpu_xid", "failed")
+    assert [kind for kind, *_ in at.slurm.asked if kind in {"end", "requeue"}] == ["end", "requeue"]
+    [act] = [act for act in at.ledger.acts() if act.kind == "end"]
+    assert (act.outcome, act.note) == (Outcome.DONE, "it still ran on n2 60 s after hardware/gpu_xid was heard of")
 
 
 def test_an_interactive_job_is_told_and_left_and_no_log_is_waited_for(desk):

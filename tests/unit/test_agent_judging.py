@@ -18,11 +18,12 @@ from wheeltapper.evidence import Disposition, Finding, Role, Source, pci_address
 from wheeltapper.labels import label
 from wheeltapper.recovery import ADVICE
 from wheeltapper.verdict import State, Verdict
+from wheeltapper.wire import JobStay
 from wheeltapper_hooks.agent import files
 from wheeltapper_hooks.agent.boot import KernelClock
 from wheeltapper_hooks.agent.judge import judge, settling_key, still_telling
 from wheeltapper_hooks.agent.markers import Marker, gpu_addresses, job_id, parse_marker
-from wheeltapper_hooks.agent.stays import Moment, of_this_stay, stay_of
+from wheeltapper_hooks.agent.stays import Moment, of_this_stay, running, stay_of
 
 NOTHING = frozenset[str]()
 
@@ -152,6 +153,15 @@ def test_a_stay_begins_at_the_marker():
 def test_without_a_marker_of_this_boot_slurms_start_time_counts(marker):
     assert stay_of("7", marker, {"SLURM_JOB_START_TIME": "9000"}, (), MOMENT).prolog_at == 9_000.0
     assert stay_of("7", marker, {"SLURM_JOB_START_TIME": "soon"}, (), MOMENT).prolog_at is None
+
+
+def test_of_the_jobs_with_a_marker_those_of_this_boot_are_here():
+    markers = {"7": Marker(400.0, BOOT, "", "0"), "8": Marker(450.0, BOOT), "9": Marker(10.0, "another boot")}
+
+    assert running(markers, GPUS, MOMENT) == (
+        JobStay("7", 9_900.0, None, ("0000:3b:00",)),
+        JobStay("8", 9_950.0, None),
+    )
 
 
 def at(moment: float, gpu: str = "0000:3b:00") -> Finding:

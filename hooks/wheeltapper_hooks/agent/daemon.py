@@ -101,7 +101,7 @@ class Agent:
 
     def _speaker(self, scheduler: str) -> Speaker:
         if scheduler == "slurm":
-            return Teller(self.watch, self._controller)
+            return Teller(self.watch, self._controller, self._markers)
         # OpenSSL costs megabytes that an agent under Slurm need not hold.
         from wheeltapper_hooks.agent.api_server import ApiServer  # noqa: PLC0415
         from wheeltapper_hooks.agent.kubernetes_teller import KubernetesTeller  # noqa: PLC0415

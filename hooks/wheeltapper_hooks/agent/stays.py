@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wheeltapper.evidence import Finding
 from wheeltapper.wire import JobStay
@@ -38,6 +38,13 @@ def stay_of(
         began = float(started)
     indices = environment.get("SLURM_JOB_GPUS") or (marker.gpus if marker else "")
     return JobStay(job, began, moment.now, gpu_addresses(indices, gpus))
+
+
+def running(jobs: Mapping[str, Marker], gpus: Sequence[str], moment: Moment) -> tuple[JobStay, ...]:
+    """Return the stays that last at *moment*, from the markers of *jobs*; a marker of another boot is of no job."""
+    here = {job: marker for job, marker in jobs.items() if marker.boot_id == moment.boot_id}
+    stays = (stay_of(job, marker, {}, gpus, moment) for job, marker in here.items())
+    return tuple(replace(stay, epilog_at=None) for stay in stays)
 
 
 def began(stay: JobStay, now: float) -> float:

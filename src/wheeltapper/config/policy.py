@@ -86,6 +86,13 @@ class PolicySection(Section):
         60.0, strict=False, description="Delay before a transient failure is tried again; doubles each time."
     )
     backoff_max_s: Seconds = Field(3600.0, strict=False, description="The longest delay.")
+    move_after_s: float = Field(
+        60.0,
+        ge=0,
+        strict=False,
+        description="Slurm, mode full: a job that still runs so long after its node proved to be broken under it is"
+        " ended and runs elsewhere. Twice Slurm's own KillWait: what ends by itself has ended by then. 0: never.",
+    )
     budget: BudgetSection = BudgetSection()
     release: ReleaseSection = ReleaseSection()
     reboot: bool = Field(

@@ -106,15 +106,16 @@ def _cause(diagnosis: Diagnosis) -> str:
 
 
 def _permitted(wanted: JobAction, attempt: Attempt, history: History, policy: PolicySection) -> JobAction:
-    refusal = _refusal(wanted, attempt, history, policy)
-    return wanted if refusal is None else _stop(wanted, refusal)
+    why_not = refusal(wanted.payer, attempt, history, policy)
+    return wanted if why_not is None else _stop(wanted, why_not)
 
 
 def _stop(wanted: JobAction, why: str) -> JobAction:
     return replace(wanted, requeue=False, reason=why, delay=0.0, payer=Payer.NOBODY)
 
 
-def _refusal(wanted: JobAction, attempt: Attempt, history: History, policy: PolicySection) -> str | None:
+def refusal(payer: Payer, attempt: Attempt, history: History, policy: PolicySection) -> str | None:
+    """Return why *attempt* may not run again at the cost of *payer*, as a sentence; None when it may."""
     if not attempt.batch:
         return "an interactive job is diagnosed and never requeued"
     if attempt.ending is Ending.CANCELLED:
@@ -127,7 +128,7 @@ def _refusal(wanted: JobAction, attempt: Attempt, history: History, policy: Poli
         return "the user asked not to have it run again (wheeltapper=off)"
     if attempt.wants_requeue is None and not policy.requeue_by_default:
         return "jobs run again here only when they ask for it (wheeltapper=on)"
-    return _used_up(wanted.payer, history, policy)
+    return _used_up(payer, history, policy)
 
 
 def _used_up(payer: Payer, history: History, policy: PolicySection) -> str | None:

@@ -152,6 +152,32 @@ def test_one_task_of_an_array_is_requeued_alone(client: Client) -> None:
     assert seen == [(other, "RUNNING") for other in others]
 
 
+def test_a_job_that_is_ended_has_failed_and_was_not_cancelled(client: Client) -> None:
+    """SIGKILL to the whole job would be a cancelled job, which nobody may run again."""
+    job = started(client, "--nodes=2", "--comment=grant 4711, wheeltapper=on", script=f"srun {SLEEP}; {SLEEP}")
+    assert client.job(job)["comment"] == "grant 4711, wheeltapper=on"
+    client.cluster.wait(lambda: client.cluster.squeue("--noheader", "--steps", f"--jobs={job}"), PATIENCE_S, "its step")
+
+    assert client.ask(["end", job]) is None
+
+    client.cluster.wait_job(job, "FAILED")
+    read = client.job(job)
+    assert (read["state"], read["exit_code"], read["signal"]) == ("FAILED", 0, 9)
+
+
+def test_one_task_of_an_array_is_ended_alone(client: Client) -> None:
+    array = client.cluster.sbatch(SLEEP, "--array=0-1")
+    for task in range(2):
+        client.cluster.wait_job(f"{array}_{task}", "RUNNING")
+    master = client.job(array)
+
+    assert client.ask(["end", master["array"]]) is None
+
+    client.cluster.wait_job(master["array"], "FAILED")
+    (other,) = {f"{array}_0", f"{array}_1"} - {master["array"]}
+    assert client.job(other)["state"] == "RUNNING"
+
+
 def test_what_slurmctld_refuses_is_no_silence(client: Client) -> None:
     job = started(client, "--no-requeue")
 

@@ -52,6 +52,8 @@ class FakeSlurm:
         self.no_reboot_program = False
         self.switches = {}
         self.books = []
+        self.settings: dict[str, str] = {}
+        self.refusals: set[str] = set()
         self.asked: list[tuple[str, ...]] = []
 
     def _answer(self) -> None:
@@ -107,6 +109,12 @@ class FakeSlurm:
         if self.jobs[job].state != "COMPLETING":
             self.jobs[job] = replace(self.jobs[job], state="PENDING")
 
+    async def end(self, job):
+        self._answer()
+        self.asked.append(("end", job))
+        if "end" in self.refusals:
+            raise SchedulerError("Job/step already completing or completed")
+
     async def update_job(self, job, key, value):
         self._answer()
         self.asked.append(("update", job, key, value))
@@ -135,4 +143,4 @@ class FakeSlurm:
 
     async def configuration(self):
         self._answer()
-        return {"BOOT_TIME": self.started} if self.started else {}
+        return {**({"BOOT_TIME": self.started} if self.started else {}), **self.settings}

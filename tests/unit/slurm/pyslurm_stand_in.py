@@ -51,6 +51,7 @@ def add(entry):
         priority=_number(entry["priority"]),
         excluded_nodes=entry["excluded_nodes"] or None,
         admin_comment=entry["admin_comment"] or None,
+        comment=entry["comment"] or None,
         allocated_nodes=entry["nodes"] or None,
         num_nodes=_number(entry["node_count"]),
         heterogeneous_id=_number(entry["het_job_id"]),
@@ -93,6 +94,10 @@ class Job:
         asked.append(("requeue", self.id, hold))
         if not jobs[self.id].is_requeueable:
             raise RPCError("Requested operation is presently disabled")
+
+    def send_signal(self, signal, steps="children", hurry=False):
+        _rpc()
+        asked.append(("send_signal", self.id, signal, steps, hurry))
 
     def release(self):
         _rpc()

@@ -95,6 +95,11 @@ def test_each_property_of_a_job_is_changed_alone(said):
     ]
 
 
+def test_a_job_is_ended_by_the_end_of_its_script_alone(said):
+    assert said(["end", FAILED]) == [{"value": None}]
+    assert pyslurm.asked == [("send_signal", 1, 9, "batch", False)]
+
+
 @pytest.mark.parametrize("error", [pyslurm.RPCError("Socket timed out on send/recv operation"), TypeError("a new API")])
 def test_whatever_pyslurm_raises_is_an_answer(said, error):
     pyslurm.trouble.append(error)

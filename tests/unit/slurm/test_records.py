@@ -73,6 +73,16 @@ def test_a_label_is_not_read_from_the_command_line_of_sbatch():
     assert records.job(line.replace(" AdminComment=mine a=b OpType=ALLREDUCE, x", "")).admin_comment == ""
 
 
+@pytest.mark.parametrize("label", ["", " AdminComment=wheeltapper: a1 hardware/gpu_xid 'Comment=wheeltapper=on'"])
+def test_the_users_comment_is_told_from_our_own(label):
+    line = COMPLETING.replace(
+        " AdminComment=mine a=b OpType=ALLREDUCE, x", f"{label}  Comment=grant 4711, wheeltapper=off"
+    )
+
+    assert records.job(line).comment == "grant 4711, wheeltapper=off"
+    assert records.job(COMPLETING).comment == ""
+
+
 def test_a_held_job_is_told_from_one_that_waits():
     line = COMPLETING.replace("JobState=COMPLETING", "JobState=PENDING")
 
