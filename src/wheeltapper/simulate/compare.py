@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from wheeltapper.config import PolicySection
 from wheeltapper.simulate.model import STRATEGIES, Outcome, Settings, Strategy
+from wheeltapper.simulate.policy import decided_after
 from wheeltapper.simulate.run import replay
 from wheeltapper.simulate.trace import Trace
 from wheeltapper.statistics import lemons
@@ -84,18 +85,18 @@ def compare(
     nodes = len(trace.nodes)
     return Comparison(
         tuple(lines),
-        {write_s: expected(trace, replace(settings, write_s=write_s)) for write_s in writes_s},
+        {write_s: expected(trace, replace(settings, write_s=write_s), policy) for write_s in writes_s},
         tuple(every_entry),
         lemons.foresight(known, nodes, min(LEARNING_S, trace.span), trace.span),
         tuple(lemons.after_repair(known, nodes, 0.0, trace.span, REPAIR_DAYS)),
     )
 
 
-def expected(trace: Trace, settings: Settings) -> float:
+def expected(trace: Trace, settings: Settings, policy: PolicySection) -> float:
     """Return the ETTR of the closed form for a job on nodes that fail at the trace's mean rate."""
     ending = [fault for fault in trace.faults if settings.every_entry_ends or not fault.spares_jobs]
     per_second = len(ending) / (len(trace.nodes) * trace.span)
-    ends = [settings.ends_s[fault.cause.ends] for fault in ending]
+    ends = [decided_after(fault, settings, policy) for fault in ending]
     return closed_form(
         1 / (per_second * settings.job_nodes),
         settings.checkpoint_s,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from wheeltapper.evidence import Source
 from wheeltapper.simulate.trace import Ends
 
 
@@ -40,9 +41,10 @@ class Settings:
 
     ``restart_s``: scheduling, starting and loading a checkpoint. ``ends_s``: from a fault to the end of the job and the
     decision on it. A process dies with its GPU, and nodes have a minute to report (``gather_deadline_s``); slurmctld
-    gives a silent node five (SlurmdTimeout); PyTorch's watchdog waits ten. ``person_s``: until a person who is asked
-    has sent the job on. ``most_excluded``: nodes that the Slurm side excludes from one job at most. With
-    ``every_entry_ends`` those faults end the job too that would spare it.
+    gives a silent node five (SlurmdTimeout); PyTorch's watchdog waits ten. ``sees_s``: until the agent sees a fault
+    that the node proves: the kernel says it at once, NVML is read once a minute, ports and the PCI bus more often.
+    ``person_s``: until a person who is asked has sent the job on. ``most_excluded``: nodes that the Slurm side excludes
+    from one job at most. With ``every_entry_ends`` those faults end the job too that would spare it.
     """
 
     job_nodes: int
@@ -59,6 +61,7 @@ class Settings:
             Ends.WATCHDOG: 660.0,
         }
     )
+    sees_s: Mapping[Source, float] = field(default_factory=lambda: {Source.KERNEL: 0.0, Source.CHECK: 60.0})
 
 
 STRATEGIES = (

@@ -9,10 +9,12 @@ from wheeltapper.config import PolicySection
 from wheeltapper.diagnosis.model import Diagnosis, Suspect
 from wheeltapper.evidence import Evidence, Finding, Role
 from wheeltapper.labels import label
+from wheeltapper.policy import moving
 from wheeltapper.policy.budget import Share, refusal
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import Decision, History, Payer
 from wheeltapper.policy.order import last_failed_first
+from wheeltapper.simulate.model import Settings
 from wheeltapper.simulate.trace import Ends, Fault
 
 SUSPECTED_S = 86_400.0
@@ -33,6 +35,19 @@ def diagnosis_of(fault: Fault) -> Diagnosis:
         suspects=(Suspect(fault.node, reason="the trace"),),
         sentence="the trace says so.",
     )
+
+
+def decided_after(fault: Fault, settings: Settings, policy: PolicySection) -> float:
+    """Return how many seconds after *fault* the job has ended and is decided on.
+
+    A job that waits for its watchdog is moved before, where the node itself proves the fault: after the grace of
+    *policy* it ends as if its process had died.
+    """
+    usual = settings.ends_s[fault.cause.ends]
+    if fault.cause.ends is not Ends.WATCHDOG or not policy.move_after_s or not moving.faults(diagnosis_of(fault).chain):
+        return usual
+    moved = settings.sees_s[fault.cause.source] + policy.move_after_s + settings.ends_s[Ends.AT_ONCE]
+    return min(usual, moved)
 
 
 @dataclass(slots=True)

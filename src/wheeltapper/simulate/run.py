@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wheeltapper.config import PolicySection
 from wheeltapper.simulate.model import Outcome, Settings, Strategy
 from wheeltapper.simulate.place import Cluster
-from wheeltapper.simulate.policy import Desk
+from wheeltapper.simulate.policy import Desk, decided_after
 from wheeltapper.simulate.trace import Fault, Trace
 
 
@@ -41,6 +41,7 @@ class _Replay:
         self._nodes = frozenset(trace.nodes)
         self._strategy = strategy
         self._settings = settings
+        self._policy = policy
         self._desk = Desk(policy, len(trace.nodes), settings.most_excluded)
         self._clock = _Clock(trace.span)
         self._interruptions = 0
@@ -90,7 +91,9 @@ class _Replay:
         return fit
 
     def _notices(self, fault: Fault) -> float:
-        return self._settings.ends_s[fault.cause.ends] if self._strategy.decides else self._strategy.notices_s
+        return (
+            decided_after(fault, self._settings, self._policy) if self._strategy.decides else self._strategy.notices_s
+        )
 
     def _hear_nodes(self) -> None:
         if self._strategy.decides:
@@ -130,7 +133,7 @@ class _Replay:
         if not self._strategy.decides:
             self._clock.spend("noticing", now + self._strategy.notices_s)
             return
-        self._clock.spend("noticing", now + self._settings.ends_s[fault.cause.ends])
+        self._clock.spend("noticing", now + decided_after(fault, self._settings, self._policy))
         decision = self._desk.hear(fault, tuple(sorted(nodes)), self._clock.now)
         pause = decision.job.delay if decision.job.requeue else self._settings.person_s
         self._clock.spend("waiting", self._clock.now + pause)

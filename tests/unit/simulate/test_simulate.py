@@ -20,6 +20,7 @@ from wheeltapper.simulate.trace import DAY_S, Cause, Ends, Fault, Trace, load
 
 XID = Cause("hardware/gpu_xid", Source.KERNEL, Disposition.REBOOT, Ends.AT_ONCE)
 DOWN = Cause("hardware/node_down", Source.SCHEDULER, Disposition.NONE, Ends.NODE_DOWN)
+SLOW = Cause("hardware/nic", Source.CHECK, Disposition.INSPECT, Ends.WATCHDOG)
 NODES = tuple(f"n{number:02}" for number in range(20))
 OURS = STRATEGIES[0]
 POLICY = PolicySection()
@@ -129,6 +130,27 @@ def test_it_is_the_policy_that_decides(monkeypatch):
     assert max(paid for _, paid in asked) <= POLICY.infrastructure_retry_budget
 
 
+@pytest.mark.parametrize(
+    ("cause", "move_after_s", "seconds"),
+    [
+        pytest.param(SLOW, 60.0, 180.0, id="a check of the node proves it"),
+        pytest.param(replace(SLOW, source=Source.KERNEL), 60.0, 120.0, id="the kernel proves it"),
+        pytest.param(SLOW, 0.0, 660.0, id="the policy moves no job"),
+        pytest.param(SLOW, 3600.0, 660.0, id="the watchdog is sooner"),
+        pytest.param(replace(SLOW, source=Source.SCHEDULER), 60.0, 660.0, id="nothing proves it"),
+        pytest.param(replace(SLOW, disposition=Disposition.NONE), 60.0, 660.0, id="it takes no node out"),
+        pytest.param(XID, 60.0, 60.0, id="the process dies by itself"),
+        pytest.param(replace(SLOW, ends=Ends.NODE_DOWN), 60.0, 300.0, id="its agent is silent, too"),
+    ],
+)
+def test_a_job_that_waits_for_its_watchdog_is_moved_before_where_the_node_proves_the_fault(
+    cause, move_after_s, seconds
+):
+    fault = Fault("n00", DAY_S / 2, DAY_S, cause)
+    found = replay(trace(fault, days=1.0), OURS, Settings(20), PolicySection(move_after_s=move_after_s), 1)
+    assert found.noticing == seconds
+
+
 def test_a_small_retry_budget_makes_people_wait_and_a_small_budget_of_nodes_blocks():
     plenty = replay(random_trace(3), OURS, Settings(16), POLICY, 1)
     few = replay(random_trace(3), OURS, Settings(16), PolicySection(infrastructure_retry_budget=0), 1)
@@ -166,7 +188,7 @@ def test_a_comparison_holds_every_strategy_at_every_cost_and_the_closed_form():
 
     assert [line.strategy for line in found.lines] == [each.name for each in STRATEGIES] * 2
     assert found.lines[0].ettr > found.lines[len(STRATEGIES)].ettr, "a checkpoint that takes time costs time"
-    assert found.closed_form[0.0] == expected(random_trace(4), Settings(14)) > found.closed_form[300.0]
+    assert found.closed_form[0.0] == expected(random_trace(4), Settings(14), POLICY) > found.closed_form[300.0]
     best = max(found.lines[: len(STRATEGIES)], key=lambda line: line.ettr)
     assert best.strategy == "clairvoyant placement"
 
