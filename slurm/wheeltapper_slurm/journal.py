@@ -44,7 +44,9 @@ CREATE TABLE IF NOT EXISTS late (
 );
 CREATE INDEX IF NOT EXISTS component_leader ON component (leader);
 CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS moved (attempt TEXT PRIMARY KEY, why TEXT NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS moved (
+    attempt TEXT PRIMARY KEY, why TEXT NOT NULL, at REAL NOT NULL, done INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS deed (
     kind TEXT NOT NULL, name TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL, PRIMARY KEY (kind, name)
 );
@@ -88,6 +90,14 @@ class Deed:
     name: str
     since: float
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A running attempt that was to be ended, and why; ``done`` when it is certain that slurmctld was told."""
+
+    why: str
+    done: bool
 
 
 class Journal:
@@ -260,17 +270,21 @@ class Journal:
         """The reboot of *node* was refused, or is over."""
         self._db.execute("DELETE FROM reboot WHERE node = ?", (node,))
 
-    def note_moved(self, attempt: str, why: str, now: float) -> None:
-        """Write down that we have ended the running *attempt*, and why."""
-        self._db.execute("INSERT OR REPLACE INTO moved VALUES (?, ?, ?)", (attempt, why, now))
+    def note_move(self, attempt: str, why: str, now: float) -> None:
+        """Write down that we are about to end the running *attempt*, and why."""
+        self._db.execute("INSERT OR REPLACE INTO moved VALUES (?, ?, ?, 0)", (attempt, why, now))
 
-    def moved(self, attempt: str) -> str | None:
-        """Return why we have ended *attempt*; None when we have not."""
-        found = self._db.execute("SELECT why FROM moved WHERE attempt = ?", (attempt,)).fetchone()
-        return None if found is None else str(found[0])
+    def note_moved(self, attempt: str, *, done: bool) -> None:
+        """Write down whether it is certain that *attempt* was ended."""
+        self._db.execute("UPDATE moved SET done = ? WHERE attempt = ?", (done, attempt))
 
-    def forget_moved(self, attempt: str) -> None:
-        """It is not certain that *attempt* was ended."""
+    def move(self, attempt: str) -> Move | None:
+        """Return what :meth:`note_move` and :meth:`note_moved` have noted of *attempt*."""
+        found = self._db.execute("SELECT why, done FROM moved WHERE attempt = ?", (attempt,)).fetchone()
+        return None if found is None else Move(found[0], bool(found[1]))
+
+    def forget_move(self, attempt: str) -> None:
+        """Slurmctld has refused to end *attempt*."""
         self._db.execute("DELETE FROM moved WHERE attempt = ?", (attempt,))
 
     def note_deed(self, kind: str, name: str, now: float) -> None:

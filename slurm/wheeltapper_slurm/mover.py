@@ -69,65 +69,69 @@ class Mover:
         due = now + self._policy.move_after_s
         self._watched = {name: self._watched.get(name) or _Watched(now, due) for name in struck}
         for name, each in struck.items():
-            if now >= self._watched[name].due:
-                await self._look_at(each, self._watched[name], now)
+            watched = self._watched[name]
+            if now >= watched.due:
+                await self._try(each, watched, now)
+                watched.due = now + AGAIN_S
         return True
 
     def acts(self, attempt: Attempt) -> list[Act]:
         """Return what was done to end *attempt*, for its record."""
-        why = self._parts.journal.moved(_key(attempt.job, attempt.start))
-        return [] if why is None else [Act(ENDED, attempt.job, outcome=Outcome.DONE, note=why)]
+        move = self._parts.journal.move(_key(attempt.job, attempt.start))
+        return [] if move is None else [Act(ENDED, attempt.job, outcome=Outcome.DONE, note=move.why)]
+
+    async def _try(self, struck: Struck, watched: _Watched, now: float) -> None:
+        try:
+            await self._look_at(struck, watched, now)
+        except SchedulerDown:
+            raise
+        except SchedulerError as error:
+            log.error("job %s on %s: %s", struck.stay.job, struck.node, error)
 
     async def _look_at(self, struck: Struck, watched: _Watched, now: float) -> None:
         record = await self._record(struck)
-        key = _key(record.target, record.start) if record is not None else ""
-        if record is None or self._parts.journal.moved(key) is not None:
-            watched.due = now + AGAIN_S
+        if record is None:
+            return
+        key = _key(record.target, record.start)
+        move = self._parts.journal.move(key)
+        if move is not None and move.done:
             return
         stays = await self._objection(struck, record, now)
-        watched.due = now + AGAIN_S
         job = f"job {record.target} still runs on {struck.node} with {struck.finding.label} {struck.finding.detail}"
         if stays is None and self._policy.mode is not Mode.FULL:
             stays = f"mode {self._policy.mode.value}; in mode full it would be ended and run elsewhere"
         if stays is not None:
             self._say(watched, f"{job} and stays there: {stays}")
             return
-        self._lasting.note(Kind.MOVE, key)
         why = f"it still ran on {struck.node} {now - watched.since:.0f} s after {struck.finding.label} was heard of"
         await self._end(record.target, key, why, now)
 
     async def _end(self, target: str, key: str, why: str, now: float) -> None:
+        journal = self._parts.journal
+        journal.note_move(key, why, now)
+        self._lasting.note(Kind.MOVE, key)
         try:
             await self._parts.client.end(target)
         except SchedulerDown:
+            raise  # it may have been heard all the same, so it stays noted
+        except SchedulerError:
+            journal.forget_move(key)
             raise
-        except SchedulerError as error:
-            log.error("job %s could not be ended, though %s: %s", target, why, error)
-            return
-        self._parts.journal.note_moved(key, why, now)
+        journal.note_moved(key, done=True)
         log.info("job %s is ended, so that it runs elsewhere: %s", target, why)
 
     async def _record(self, struck: Struck) -> JobRecord | None:
         """Return the job that is to be acted on, as long as it is the attempt that *struck* tells of and runs."""
-        record = await self._job(struck.stay.job)
+        record = await self._parts.client.job(struck.stay.job)
         if record is None or struck.node not in record.hosts:
             return None
         if record.het_leader and record.het_leader != record.id:
-            record = await self._job(record.het_leader)
+            record = await self._parts.client.job(record.het_leader)
         began = struck.stay.prolog_at
         if record is None or record.state != "RUNNING" or record.start is None or began is None:
             return None
         # An agent that tells of an earlier attempt was not heard since.
         return record if began >= record.start - CLOCK_SKEW_S else None
-
-    async def _job(self, job: str) -> JobRecord | None:
-        try:
-            return await self._parts.client.job(job)
-        except SchedulerDown:
-            raise
-        except SchedulerError as error:
-            log.warning("job %s: %s", job, error)
-            return None
 
     async def _objection(self, struck: Struck, record: JobRecord, now: float) -> str | None:
         """Return why the job stays where it is, whatever the mode; None when nothing speaks for that."""

@@ -53,6 +53,6 @@ class Recall:
         elif kind is Kind.REBOOT:
             self._parts.journal.forget_reboot(name)
         elif kind is Kind.MOVE:
-            self._parts.journal.forget_moved(name)
+            self._parts.journal.note_moved(name, done=False)
         else:
             await self._parts.gate.again(name)

@@ -102,12 +102,30 @@ def test_it_is_in_the_journal_before_slurmctld_is_asked(yard, monkeypatch):
 
     async def end(_job):
         noted.extend((deed.kind, deed.name) for deed in at.journal.deeds())
+        noted.append(at.journal.move("12@900").done)
 
     noted = []
     monkeypatch.setattr(at.slurm, "end", end)
     at.waits()
 
-    assert noted == [("move", "12@900")]
+    assert noted == [("move", "12@900"), False]
+    assert at.journal.move("12@900").done
+
+
+def test_a_service_that_dies_in_the_middle_finds_what_is_left_and_the_record_is_whole(yard, monkeypatch):
+    at = yard()
+
+    async def end(_job):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at.slurm, "end", end)
+        with pytest.raises(KeyboardInterrupt):
+            at.waits()
+    at.restart()
+
+    assert [act.kind for act in at.mover.acts(attempt())] == ["end"], "it may have been heard"
+    assert at.waits() == ENDED
 
 
 def test_its_record_says_that_we_ended_it_and_why(yard):
@@ -152,6 +170,21 @@ def test_what_slurmctld_did_not_hear_is_said_again(yard):
 
     at.slurm.down = False
     assert at.look(1.0) == ENDED
+
+
+def test_where_it_is_not_known_whether_slurmctld_heard_it_is_asked_whether_the_job_still_runs(yard, monkeypatch):
+    at = yard()
+
+    async def end(_job):
+        raise SchedulerDown("scancel --batch did not answer within 10 s")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(at.slurm, "end", end)
+        with pytest.raises(SchedulerDown):
+            at.waits()
+    at.slurm.jobs["12"] = running(state="COMPLETING")
+    assert at.look(1.0) == []
+    assert [act.kind for act in at.mover.acts(attempt())] == ["end"]
 
 
 def test_what_a_slurmctld_that_was_killed_may_not_have_done_is_done_again(yard):
@@ -274,10 +307,12 @@ def test_slurmctld_is_asked_about_a_job_that_stays_once_a_minute(yard, monkeypat
     assert asked == ["12", "12"]
 
 
-def test_what_slurmctld_refuses_is_tried_again_later(yard):
+def test_what_slurmctld_refuses_is_tried_again_later(yard, caplog):
     at = yard()
     at.slurm.refusals.add("end")
     assert at.waits() == ENDED
+    assert "job 12 on n2: Job/step already completing or completed" in caplog.text
+    assert at.mover.acts(attempt()) == []
     at.slurm.refusals.clear()
 
     assert at.look(59.0) == ENDED
