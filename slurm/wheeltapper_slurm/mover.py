@@ -22,7 +22,7 @@ from wheeltapper_slurm.gather import CLOCK_SKEW_S
 from wheeltapper_slurm.lasting import Kind, Lasting
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.quarantine import SLURMS_OWN
-from wheeltapper_slurm.records import JobRecord
+from wheeltapper_slurm.records import JobRecord, NodeRecord
 
 log = logging.getLogger(__name__)
 
@@ -143,16 +143,16 @@ class Mover:
             requeueable=record.requeueable,
             wants_requeue=wishes.wants_requeue(record.comment),
         )
+        node = await self._parts.client.node(struck.node)
         since = judge.faults_since(self._parts.config, now)
         history = self._parts.ledger.history(record.target, faults_since=since)
         return (
             decide.refusal(Payer.INFRASTRUCTURE, attempt, history, self._policy)
-            or await self._of_people(struck)
-            or await self._of_gpus(struck)
+            or self._of_people(struck, node)
+            or await self._of_gpus(struck, node)
         )
 
-    async def _of_people(self, struck: Struck) -> str | None:
-        node = await self._parts.client.node(struck.node)
+    def _of_people(self, struck: Struck, node: NodeRecord | None) -> str | None:
         if node is None or node.silent:
             return "slurmctld itself has given its node up"
         if node.drained and not is_ours(node.reason) and node.reason not in SLURMS_OWN:
@@ -162,11 +162,13 @@ class Mover:
             return "a person has put its node back in spite of it"
         return None
 
-    async def _of_gpus(self, struck: Struck) -> str | None:
-        if struck.certain:
+    async def _of_gpus(self, struck: Struck, node: NodeRecord | None) -> str | None:
+        if struck.certain or (node is not None and 0 < node.gpus <= struck.stay.gpu_count):
             return None
         given_out = (await self._parts.client.configuration()).get("GresTypes", "")
-        return "it may have no GPU" if "gpu" in given_out.split(",") else None
+        if "gpu" not in given_out.split(","):
+            return None
+        return "it may have another GPU, or none (node.gpus would tell)"
 
     def _say(self, watched: _Watched, sentence: str) -> None:
         if watched.said != sentence:

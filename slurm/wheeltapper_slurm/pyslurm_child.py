@@ -104,7 +104,9 @@ def job_of(job: Any) -> JobRecord:
 
 
 def _node(node: Any) -> dict[str, Any]:
-    record = NodeRecord(node.name, records.states(node.state), records.own_reason(node.reason or ""), ())
+    gres: dict[str, int] = node.configured_gres or {}
+    gpus = sum(int(count) for name, count in gres.items() if name.partition(":")[0] == "gpu")
+    record = NodeRecord(node.name, records.states(node.state), records.own_reason(node.reason or ""), (), gpus=gpus)
     return {**dataclasses.asdict(record), "states": sorted(record.states), "partitions": list(node.partitions or ())}
 
 

@@ -31,6 +31,8 @@ _SIGNED = re.compile(r"\s*\[[^\]\[]*@\d{4}-\d\d-\d\dT[\d:]+\]$")
 # What slurmctld itself adds to a reason while it reboots the node, and on 24.11 and 26.05 when a node has not answered
 # for SlurmdTimeout; whose reason it is does not change by that.
 _ADDED = re.compile(r"(?: : (?:reboot (?:requested|issued|complete|timed out)|Not responding))+$")
+# ``gpu:2`` or ``gpu:h100:8(S:0-1)``, of which there may be several.
+_GPUS = re.compile(r"(?:^|,)gpu(?::[^,:()]+)?:(\d+)")
 _UNSET = {"", "(null)", "N/A", "None", "Unknown", "n/a"}
 
 
@@ -112,7 +114,7 @@ class PastAttempt:
 class NodeRecord:
     """A node as slurmctld has it now. ``states`` holds the base state and its flags in capitals.
 
-    ``hosts`` are the names or addresses by which slurmctld reaches it.
+    ``hosts`` are the names or addresses by which slurmctld reaches it; ``gpus`` is how many it has to hand out.
     """
 
     name: str
@@ -120,6 +122,7 @@ class NodeRecord:
     reason: str
     partitions: tuple[str, ...]
     hosts: tuple[str, ...] = ()
+    gpus: int = 0
 
     @property
     def out(self) -> bool:
@@ -266,6 +269,7 @@ def node(line: str) -> NodeRecord:
         reason=own_reason(pairs.get("Reason", "")),
         partitions=tuple(part for part in _text(pairs.get("Partitions", "")).split(",") if part),
         hosts=tuple(filter(None, dict.fromkeys(_text(pairs.get(key, "")) for key in ("NodeAddr", "NodeHostName")))),
+        gpus=sum(int(count) for count in _GPUS.findall(pairs.get("Gres", ""))),
     )
 
 

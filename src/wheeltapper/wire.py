@@ -51,13 +51,15 @@ _OF_ONE_NODE = frozenset({Source.KERNEL, Source.CHECK})
 class JobStay:
     """One job's stay on one node. ``prolog_at`` and ``epilog_at`` are seconds since the Unix epoch, None while it runs.
 
-    ``gpus`` holds PCI addresses, empty when it is not known which of the node's GPUs the job had.
+    ``gpus`` holds PCI addresses, empty when it is not known which of the node's GPUs the job had; ``gpu_count`` is how
+    many the scheduler gave it, 0 when it gave none or does not say.
     """
 
     job: str
     prolog_at: float | None
     epilog_at: float | None
     gpus: tuple[str, ...] = ()
+    gpu_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,11 +155,18 @@ def test_without_a_marker_of_this_boot_slurms_start_time_counts(marker):
     assert stay_of("7", marker, {"SLURM_JOB_START_TIME": "soon"}, (), MOMENT).prolog_at is None
 
 
+@pytest.mark.parametrize(("indices", "count"), [("", 0), ("0", 1), ("0,2", 2), ("0-7", 8), ("0-3,6-7", 6), ("N/A", 0)])
+def test_how_many_gpus_a_job_has_is_told_even_where_their_addresses_are_not_known(indices, count):
+    stay = stay_of("7", None, {"SLURM_JOB_GPUS": indices}, (), MOMENT)
+
+    assert (stay.gpus, stay.gpu_count) == ((), count)
+
+
 def test_of_the_jobs_with_a_marker_those_of_this_boot_are_here():
     markers = {"7": Marker(400.0, BOOT, "", "0"), "8": Marker(450.0, BOOT), "9": Marker(10.0, "another boot")}
 
     assert running(markers, GPUS, MOMENT) == (
-        JobStay("7", 9_900.0, None, ("0000:3b:00",)),
+        JobStay("7", 9_900.0, None, ("0000:3b:00",), 1),
         JobStay("8", 9_950.0, None),
     )
 

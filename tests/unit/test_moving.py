@@ -45,6 +45,12 @@ def test_a_job_whose_gpus_are_not_known_is_hit_only_when_it_is_alone_and_that_is
     assert hit(stay(gpus=()), stay("13", gpus=[OTHER])) == {}
 
 
+def test_a_job_without_a_gpu_is_no_rival_of_the_one_that_has_some():
+    with_gpus = JobStay("12", 900.0, None, (), 8)
+    assert hit(with_gpus, stay("13", gpus=())) == {"12": False}
+    assert hit(with_gpus, JobStay("13", 900.0, None, (), 1)) == {}
+
+
 def test_a_fault_of_no_gpu_hits_a_job_that_is_alone():
     board = about(xid79(), gpu=None)
     assert hit(stay(gpus=()), finding=board) == {"12": True}

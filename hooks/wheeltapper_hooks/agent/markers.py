@@ -59,6 +59,14 @@ def gpu_addresses(indices: str, gpus: Sequence[str]) -> tuple[str, ...]:
     return () if None in found else tuple(each for each in found if each)
 
 
+def gpu_count(indices: str) -> int:
+    """Return how many GPUs Slurm's *indices* name; 0 when they are no indices."""
+    spans = [part.partition("-") for part in indices.split(",")]
+    if not all(first.isdigit() and (last or first).isdigit() for first, _, last in spans):
+        return 0
+    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in spans)
+
+
 class Markers:
     """The folder of markers."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wheeltapper.evidence import Finding
 from wheeltapper.wire import JobStay
-from wheeltapper_hooks.agent.markers import Marker, gpu_addresses
+from wheeltapper_hooks.agent.markers import Marker, gpu_addresses, gpu_count
 from wheeltapper_hooks.agentless import GUESSED_STAY_S
 
 BEFORE_S = 60.0
@@ -37,7 +37,7 @@ def stay_of(
     elif started.isascii() and started.isdigit():
         began = float(started)
     indices = environment.get("SLURM_JOB_GPUS") or (marker.gpus if marker else "")
-    return JobStay(job, began, moment.now, gpu_addresses(indices, gpus))
+    return JobStay(job, began, moment.now, gpu_addresses(indices, gpus), gpu_count(indices))
 
 
 def running(jobs: Mapping[str, Marker], gpus: Sequence[str], moment: Moment) -> tuple[JobStay, ...]:

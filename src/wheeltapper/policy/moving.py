@@ -16,7 +16,7 @@ from wheeltapper.wire import Health, JobStay
 class Struck:
     """A job that runs on *node* with what *finding* proves to be broken.
 
-    ``certain`` is False when the node cannot tell which of its GPUs the job has: it may be none at all.
+    ``certain`` is False when the node cannot tell which of its GPUs the job has: it may be another, or none at all.
     """
 
     node: str
@@ -38,13 +38,13 @@ def faults(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def struck(health: Health) -> Iterator[Struck]:
     """Yield the jobs on the node of *health* that hold what is broken there, each with its gravest fault.
 
-    A fault from before a job came is none of its own, and a fault whose time is not known proves nothing. A job whose
-    GPUs are not known, and a fault that is of no GPU, are told apart by there being one job alone.
+    A fault from before a job came is none of its own, and a fault whose time is not known proves nothing. Where it is
+    not known which GPUs a job has, it must be the only one that has any; for a fault of no GPU, the only one there.
     """
     guilty = faults(health.findings)
     for stay in health.stays:
         for each in guilty:
-            if _fell_into(each, stay) and _holds(each, stay, alone=len(health.stays) == 1):
+            if _fell_into(each, stay) and _holds(each, stay, health.stays):
                 yield Struck(health.node, stay, each, certain=each.evidence.gpu is None or bool(stay.gpus))
                 break
 
@@ -54,7 +54,9 @@ def _fell_into(finding: Finding, stay: JobStay) -> bool:
     return at is not None and began is not None and at >= began
 
 
-def _holds(finding: Finding, stay: JobStay, *, alone: bool) -> bool:
-    if finding.evidence.gpu is not None and stay.gpus:
-        return finding.evidence.gpu in stay.gpus
-    return alone
+def _holds(finding: Finding, stay: JobStay, stays: tuple[JobStay, ...]) -> bool:
+    gpu = finding.evidence.gpu
+    if gpu is not None and stay.gpus:
+        return gpu in stay.gpus
+    with_gpus = tuple(each for each in stays if each.gpu_count)
+    return (stay,) == (stays if gpu is None else with_gpus or stays)

@@ -129,7 +129,7 @@ def test_a_drain_is_state_and_reason_and_is_undone(client: Client) -> None:
 
     assert none is None
     assert "DRAIN" in node["states"]
-    assert (node["reason"], node["partitions"]) == (reason, ["main"])
+    assert (node["reason"], node["partitions"], node["gpus"]) == (reason, ["main"], 2)
     assert sorted(each["name"] for each in nodes) == ["node1", "node2", "node3"]
     assert node in nodes
 

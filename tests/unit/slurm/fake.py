@@ -29,9 +29,9 @@ def job(**changes) -> JobRecord:
     return JobRecord(**{**values, **changes})
 
 
-def node(name="n2", states=("IDLE",), reason="", partitions=("main",), hosts=()) -> NodeRecord:
+def node(name="n2", states=("IDLE",), reason="", partitions=("main",), hosts=(), gpus=0) -> NodeRecord:
     """A node, idle unless said otherwise."""
-    return NodeRecord(name, frozenset(states), reason, tuple(partitions), tuple(hosts))
+    return NodeRecord(name, frozenset(states), reason, tuple(partitions), tuple(hosts), gpus)
 
 
 class FakeSlurm:

@@ -121,7 +121,9 @@ class Node:
         if name not in NODES:
             raise RPCError(f"Node '{name}' does not exist")
         state, reason = NODES[name]
-        return SimpleNamespace(name=name, state=state, reason=reason, partitions=["main"])
+        return SimpleNamespace(
+            name=name, state=state, reason=reason, partitions=["main"], configured_gres={"gpu:h100": 8, "nic": 1}
+        )
 
     def modify(self, changes):
         _rpc()

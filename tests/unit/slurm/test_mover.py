@@ -291,6 +291,15 @@ def test_a_job_that_may_have_no_gpu_is_moved_only_where_slurm_hands_out_none(yar
     assert at.look(60.0) == ENDED
 
 
+@pytest.mark.parametrize(("has", "ended"), [(8, ENDED), (7, [])])
+def test_a_job_that_has_every_gpu_of_the_node_has_the_broken_one_wherever_it_is(yard, has, ended):
+    at = yard(node("n2", gpus=8))
+    at.slurm.settings["GresTypes"] = "gpu"
+    at.hear(JobStay("12", 900.5, None, (), has))
+    at.look()
+    assert at.look(30.0) == ended
+
+
 def test_slurmctld_is_asked_about_a_job_that_stays_once_a_minute(yard, monkeypatch):
     at = yard(jobs=(running(comment="wheeltapper=off"),))
     asked = []

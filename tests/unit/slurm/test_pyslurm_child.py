@@ -65,13 +65,14 @@ def test_nodes_have_their_states_reason_and_partitions(said):
     [answer] = said(["nodes"])
 
     assert answer["value"] == [
-        {"name": "node1", "states": ["IDLE"], "reason": "", "partitions": ["main"], "hosts": []},
+        {"name": "node1", "states": ["IDLE"], "reason": "", "partitions": ["main"], "hosts": [], "gpus": 8},
         {
             "name": "node2",
             "states": ["ALLOCATED", "DRAIN"],
             "reason": "wheeltapper: hardware/gpu_xid xid=79: reboot",
             "partitions": ["main"],
             "hosts": [],
+            "gpus": 8,
         },
     ]
 

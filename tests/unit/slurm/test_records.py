@@ -73,6 +73,14 @@ def test_a_label_is_not_read_from_the_command_line_of_sbatch():
     assert records.job(line.replace(" AdminComment=mine a=b OpType=ALLREDUCE, x", "")).admin_comment == ""
 
 
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [("gpu:2", 2), ("gpu:h100:8(S:0-1)", 8), ("nic:1,gpu:a100:4(S:0),gpu:a30:2", 6), ("(null)", 0), ("shard:gpu:9", 0)],
+)
+def test_how_many_gpus_a_node_has_is_read(gres, gpus):
+    assert records.node(NODE.replace("Gres=gpu:2", f"Gres={gres}")).gpus == gpus
+
+
 @pytest.mark.parametrize("label", ["", " AdminComment=wheeltapper: a1 hardware/gpu_xid 'Comment=wheeltapper=on'"])
 def test_the_users_comment_is_told_from_our_own(label):
     line = COMPLETING.replace(
