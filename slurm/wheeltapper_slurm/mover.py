@@ -148,9 +148,17 @@ class Mover:
         history = self._parts.ledger.history(record.target, faults_since=since)
         return (
             decide.refusal(Payer.INFRASTRUCTURE, attempt, history, self._policy)
+            or self._of_age(struck, now)
             or self._of_people(struck, node)
             or await self._of_gpus(struck, node)
         )
+
+    def _of_age(self, struck: Struck, now: float) -> str | None:
+        """A diagnosis looks back only so far: an older fault would not explain the end that we made."""
+        age, config = now - (struck.finding.evidence.at or 0.0), self._parts.config
+        if age <= config.diagnosis.window_s - config.controller.gather_deadline_s:
+            return None
+        return f"it has lived with that for {age / 60:.0f} minutes"
 
     def _of_people(self, struck: Struck, node: NodeRecord | None) -> str | None:
         if node is None or node.silent:

@@ -270,6 +270,16 @@ def test_a_fault_that_a_person_has_put_the_node_back_in_spite_of_moves_nothing(y
     assert at.waits() == []
 
 
+def test_a_job_that_has_lived_with_a_fault_for_longer_than_a_diagnosis_looks_back_stays(yard, caplog):
+    """The service was away, or in another mode; the end that it made would be one that nothing explains."""
+    caplog.set_level("INFO")
+    at = yard()
+    at.now += 3600.0
+
+    assert at.waits() == []
+    assert "stays there: it has lived with that for 61 minutes" in caplog.text
+
+
 def test_a_task_of_an_array_is_named_as_one(yard):
     at = yard(jobs=(running(array="11_3"),))
     assert at.waits() == [("end", "11_3")]
