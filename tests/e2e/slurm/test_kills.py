@@ -21,7 +21,8 @@ SEED = int(os.environ.get("WHEELTAPPER_KILLS_SEED") or 0) or secrets.randbelow(1
 
 @pytest.fixture(scope="module")
 def cluster(start_cluster):
-    policy = {**FULL["policy"], "backoff_s": 0.5, "annotate": False}
+    # A job that is moved off its broken node has no time to write down that it failed.
+    policy = {**FULL["policy"], "backoff_s": 0.5, "annotate": False, "move_after_s": 0.0}
     return start_cluster(
         nodes=8,
         gpus=1,
