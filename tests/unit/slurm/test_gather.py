@@ -89,6 +89,12 @@ def test_the_logs_are_waited_for_once_the_batch_host_has_reported():
         pytest.param("0:0", job(state="PREEMPTED"), (), Ending.PREEMPTED, id="preempted"),
         pytest.param("0:0", None, (), Ending.UNKNOWN, id="forgotten by slurmctld"),
         pytest.param("3:0", None, (), Ending.FAILED, id="forgotten, but it had failed"),
+        pytest.param(
+            "0:0", job(state="FAILED", batch_host="n9"), (), Ending.REQUEUED, id="the state is another attempt's"
+        ),
+        pytest.param(
+            "0:0", job(state="COMPLETED", start=1200.0), (), Ending.REQUEUED, id="so is that of a later attempt"
+        ),
     ],
 )
 def test_how_it_ended(exit_code, record, silent, how):
@@ -270,3 +276,16 @@ def test_an_end_that_slurmctld_has_forgotten_is_none_of_slurms_own_requeues():
     assert gather.forgotten(open_attempt(), record)
     assert not gather.attempt(gathered(), Ending.FAILED, record, ()).scheduler_requeued
     assert not gather.forgotten(open_attempt(), job(state="RUNNING", start=1200.0))
+
+
+def test_a_slurmctld_that_shows_how_the_attempt_before_ended_has_forgotten_this_one():
+    """It was killed after a second attempt, and goes on from when the first had failed."""
+    assert gather.forgotten(open_attempt(), job(state="FAILED", batch_host="n9", end=1050.0))
+    assert not gather.forgotten(open_attempt(), job(state="FAILED"))
+    assert not gather.forgotten(open_attempt(), job(state="COMPLETED", batch_host="n9", start=1200.0, end=1300.0))
+
+
+def test_a_job_that_has_run_again_and_ended_was_requeued_by_slurm():
+    record = job(state="COMPLETED", batch_host="n9", start=1200.0, end=1300.0)
+
+    assert gather.attempt(gathered(), Ending.REQUEUED, record, ()).scheduler_requeued
