@@ -17,8 +17,8 @@ _KEY = re.compile(r"(?:^|\s)([A-Z][A-Za-z0-9_:/&]*)=")
 # Free text that we write back: it holds log lines, and those hold words such as OpType=, so it ends at what Slurm
 # itself prints next.
 _COMMENT = re.compile(r" AdminComment=(.*?)(?= (?:SystemComment|Comment|StdErr|Power)=|$)", re.DOTALL)
-# 26.05 prints the whole command line of sbatch, which may hold any of these words.
 _USERS_COMMENT = re.compile(r" Comment=(.*?)(?= StdErr=|$)", re.DOTALL)
+# 26.05 prints the whole command line of sbatch, which may hold any of these words.
 _SUBMITTED = re.compile(r" SubmitLine=.*?(?= WorkDir=)", re.DOTALL)
 # What we act on, on 22.05, 24.11 and 26.05 alike; a pending job has no BatchHost, and nobody may lend it one.
 _OURS = re.compile(r".*? JobState=.*?(?= NumCPUs=|$)", re.DOTALL)
