@@ -50,12 +50,12 @@ def test_our_own_node_image_asks_for_the_images_that_are_in_it():
     patches = yaml.safe_load(kind_config("lab", NODES, Path("/stores")))["kubeadmConfigPatches"]
     cluster = next(patch for patch in map(yaml.safe_load, patches) if patch["kind"] == "ClusterConfiguration")
 
-    assert cluster["dns"]["imageTag"] == version("coredns", "github.com/coredns/coredns")
+    assert cluster["dns"]["imageTag"] == version("kubernetes", "github.com/coredns/coredns")
 
 
 def test_a_pin_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match=r"tools/kind/go\.mod pins no example"):
-        version("kind", "example.org/none")
+    with pytest.raises(ValueError, match=r"tools/training-operator/go\.mod pins no example"):
+        version("training-operator", "example.org/none")
 
 
 def test_a_job_without_workers_has_a_master_alone():

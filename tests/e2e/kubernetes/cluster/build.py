@@ -53,7 +53,7 @@ def steps(here: Cache, private: bool) -> list[Step]:
         Step(
             "the files of kind's node image",
             here.kind_files,
-            partial(golang.copy_from_module, "kind", "sigs.k8s.io/kind", "images/base/files"),
+            partial(golang.copy_from_module, "kubernetes", "sigs.k8s.io/kind", "images/base/files"),
         ),
         Step("pause", here.bin / "pause", images.make_pause),
         Step("the packages of the base image", here.base_root, images.make_root),

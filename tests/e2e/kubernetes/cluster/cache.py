@@ -82,8 +82,8 @@ class Cache:
 def find() -> Cache:
     """The cache of this checkout's pins and recipes, whether or not anything is in it yet."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wheeltapper"
-    programs = home / f"kubernetes-{_hash(sorted(TOOLS.glob('*/go.*')))}"
-    recipes = [*(HERE / name for name in _RECIPES), *sorted(file for file in FILES.rglob("*") if file.is_file())]
+    programs = home / f"kubernetes-{_hash(_files(TOOLS))}"
+    recipes = [*(HERE / name for name in _RECIPES), *_files(FILES)]
     return Cache(programs, programs / f"images-{_hash(recipes)}")
 
 
@@ -94,6 +94,10 @@ def version(tool: str, module: str) -> str:
     if found is None:
         raise ValueError(f"tools/{tool}/go.mod pins no {module}")
     return found[1]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def _hash(files: Iterable[Path]) -> str:

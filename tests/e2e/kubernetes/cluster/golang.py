@@ -20,7 +20,7 @@ KUBERNETES = version("kubernetes", "k8s.io/kubernetes")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program of the Go package ``package``, as ``tools/<tool>`` pins it; ``stamps`` are Go variables set at the build."""
+    """A program of the Go package ``package``, as ``tools/<tool>`` pins or has it; ``stamps`` are Go variables set at the build."""
 
     name: str
     tool: str
@@ -35,12 +35,12 @@ def _kubernetes(name: str) -> Program:
     return Program(name, "kubernetes", f"k8s.io/kubernetes/cmd/{name}", stamps)
 
 
-_HELM_STAMPS = (f"helm.sh/helm/v3/internal/version.version={version('helm', 'helm.sh/helm/v3')}",)
+_HELM_STAMPS = (f"helm.sh/helm/v3/internal/version.version={version('kubernetes', 'helm.sh/helm/v3')}",)
 
 EVERYWHERE = (
     _kubernetes("kubectl"),
-    Program("kind", "kind", "sigs.k8s.io/kind"),
-    Program("helm", "helm", "helm.sh/helm/v3/cmd/helm", _HELM_STAMPS),
+    Program("kind", "kubernetes", "sigs.k8s.io/kind"),
+    Program("helm", "kubernetes", "helm.sh/helm/v3/cmd/helm", _HELM_STAMPS),
     Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     Program(
         "training-operator",
@@ -51,7 +51,7 @@ EVERYWHERE = (
 """What every cluster needs, the longest builds last."""
 
 OF_OUR_NODE_IMAGE = (
-    Program("coredns", "coredns", "github.com/coredns/coredns"),
+    Program("coredns", "kubernetes", "./coredns"),
     Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
     Program("crictl", "kubernetes", "sigs.k8s.io/cri-tools/cmd/crictl"),
     *map(

@@ -29,7 +29,7 @@ TRAINING_OPERATOR_IMAGE = (
 DEVICE_PLUGIN_IMAGE = f"{REPOSITORY}/device-plugin:1"
 PAUSE_IMAGE = f"{REPOSITORY}/pause:1"
 ETCD_TAG = version("kubernetes", "go.etcd.io/etcd/server/v3")
-COREDNS_TAG = version("coredns", "github.com/coredns/coredns")
+COREDNS_TAG = version("kubernetes", "github.com/coredns/coredns")
 
 EVERYWHERE = {"python": BASE_IMAGE, "training-operator": TRAINING_OPERATOR_IMAGE, "device-plugin": DEVICE_PLUGIN_IMAGE}
 """The images that every cluster needs, by the program in each."""

@@ -16,7 +16,7 @@ from tests.e2e.kubernetes.cluster.errors import Unavailable
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 PUBLISHED_NODE_IMAGE = "kindest/node:v1.34.0"
-"""The node image that kind's own release notes name for the version that tools/kind pins."""
+"""The node image that kind's own release notes name for the version of it that tools/kubernetes pins."""
 
 RUN_PACKAGE_OF = {
     "dockerd": "docker.io",

@@ -1,4 +1,4 @@
-// Nodes that exist in the API alone, for figures at scale.
+// Nodes that exist in the API alone, for figures at scale. Kubernetes 1.34's libraries are too new for it.
 module wheeltapper/tests/e2e/kubernetes/tools/kwok
 
 go 1.25.0

@@ -1,4 +1,4 @@
-// PyTorchJob: the operator, its CRDs and its webhook.
+// PyTorchJob: the operator, its CRDs and its webhook. Kubernetes' libraries of today are too new for it, so it has a module of its own.
 module wheeltapper/tests/e2e/kubernetes/tools/training-operator
 
 go 1.25.0
