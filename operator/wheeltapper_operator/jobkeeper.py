@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import defaultdict
 from functools import partial
 
 from wheeltapper import codec
@@ -29,6 +28,7 @@ from wheeltapper_operator.kueue import Kueue, Workload
 from wheeltapper_operator.mover import Mover
 from wheeltapper_operator.objects import NodeHealth
 from wheeltapper_operator.parts import Parts
+from wheeltapper_operator.podbook import PodBook
 from wheeltapper_operator.pods import Pod
 from wheeltapper_operator.pods import pod as pod_view
 from wheeltapper_operator.reflector import Change, Reflector
@@ -50,7 +50,7 @@ class JobKeeper:
         self._policy = parts.settings.policy
         self._leads = False
         self._endings: dict[str, Ending] = {}
-        self._pods_of: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        self._book = PodBook()
         self._evidence = Evidence(parts.api)
         self._queue = Queue(self._look)
         self.jobs = Reflector(parts.api, kind.path(), partial(job_view, kind=kind), self._hear_job)
@@ -113,10 +113,9 @@ class JobKeeper:
 
     def _catch_up(self) -> None:
         """Take up what happened before we led, or was listed before the job that it is about."""
-        for key, pods in self._pods_of.items():
-            for pod in pods.values():
-                if pod.ended_badly:
-                    self._take(key, pod, is_all_news=True)
+        for pod in self._book:
+            if pod.ended_badly:
+                self._take(pod.job_key, pod, is_all_news=True)
         for health in self._nodes.healths:
             self._take_fault(health, news_only=True)
 
@@ -130,10 +129,9 @@ class JobKeeper:
         faults = [each.evidence.at or 0.0 for each in moving.faults(health.findings)]
         if not faults:
             return
-        for key, pods in self._pods_of.items():
+        for key, there in self._book.running_on(health.name).items():
             job = self.jobs.get(key)
-            there = [pod for pod in pods.values() if pod.node == health.name and pod.phase == "Running"]
-            if job is None or not there or gang.read_order(job) is not None:
+            if job is None or gang.read_order(job) is not None:
                 continue
             known = max(gang.decided_at(job), min(pod.started for pod in there))
             if not news_only or max(faults) > known:
@@ -155,17 +153,10 @@ class JobKeeper:
         pod = change.new or change.old
         if pod is None or not pod.job:
             return
-        key = f"{pod.namespace}/{pod.job}"
-        if change.old is not None:
-            # A pod that is made anew bears the old one's name, and a watch that was broken does not tell of the end.
-            self._pods_of[key].pop(change.old.uid, None)
-        if change.new is not None:
-            self._pods_of[key][pod.uid] = pod
-        if not self._pods_of[key]:
-            del self._pods_of[key]
+        self._book.take(change)
         if pod.ended_badly and (change.old is None or change.old.record != pod.record):
-            self._take(key, pod)
-        self._queue.add(key)
+            self._take(pod.job_key, pod)
+        self._queue.add(pod.job_key)
 
     def _begin(self, job: Job) -> Ending:
         now = self._parts.clock()
@@ -191,7 +182,7 @@ class JobKeeper:
         order = gang.read_order(job)
         if order is not None:
             self._endings.pop(key, None)
-            return MOVE_S if await self._mover.step(job, order, self._pods_of.get(key, {}).values()) else None
+            return MOVE_S if await self._mover.step(job, order, self._book.of(key)) else None
         ending = self._endings.get(key)
         if ending is None:
             return None
@@ -208,7 +199,7 @@ class JobKeeper:
     async def _conclude(self, job: Job, ending: Ending) -> None:
         """Diagnose, record, and order what follows. Who comes second finds the record, and follows it."""
         now = self._parts.clock()
-        nodes = [*(pod.node for pod in self._pods_of.get(job.key, {}).values()), *ending.nodes.values()]
+        nodes = [*(pod.node for pod in self._book.of(job.key)), *ending.nodes.values()]
         attempt = judge.attempt_of(job, ending, nodes, now)
         healths = [health for name in attempt.nodes if (health := self._nodes.healths.get(name)) is not None]
         events = await self._evidence.events(job)

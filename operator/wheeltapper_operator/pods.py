@@ -43,6 +43,11 @@ class Pod:
     kept_off: bool = False
 
     @property
+    def job_key(self) -> str:
+        """``namespace/name`` of its job."""
+        return f"{self.namespace}/{self.job}"
+
+    @property
     def ended_badly(self) -> bool:
         """True when something in it failed, or somebody ended it."""
         return self.phase == "Failed" or bool(self.failed) or self.disrupted

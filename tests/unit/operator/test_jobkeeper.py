@@ -61,7 +61,8 @@ def test_a_pod_that_was_made_anew_while_a_watch_was_broken_leaves_nothing_of_the
     keeper._hear_pod(Change("team/train-0", a_pod(), a_pod("p-2")))
     keeper._hear_pod(Change("team/train-0", a_pod("p-2"), None))
 
-    assert not keeper._pods_of
+    assert len(keeper._book) == 0
+    assert not keeper._book.running_on("n1")
 
 
 def test_a_job_that_was_made_anew_does_not_end_as_the_one_before(keeper):
