@@ -247,6 +247,24 @@ def test_who_could_not_read_all_at_once_does_not_wait_for_more(tmp_path, monkeyp
     assert looks > 10
 
 
+def test_what_a_gpu_repeats_is_said_once_a_look_with_its_number(tmp_path, caplog):
+    path = tmp_path / "kmsg"
+    text = "NVRM: Xid (PCI:0000:{gpu}:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    path.write_text("".join(f"4,{n},{n},-;{text.format(gpu='3b' if n % 10 else '86')}\n" for n in range(1, 101)))
+    watch = KernelWatch(path, "n1", BOOT, catalogue.load(()), lambda _found, _cursor: None)
+
+    with caplog.at_level("INFO", logger=kernel_watch.__name__):
+        watch.look()
+    watch.close()
+
+    said = [text for text in caplog.messages if "kernel log shows" in text]
+    assert [text.partition(": NVRM")[0] for text in said] == [
+        "The kernel log shows nvidia.xid.79 (90 times)",
+        "The kernel log shows nvidia.xid.79 (10 times)",
+    ]
+    assert len(watch.known) == 100
+
+
 def test_a_long_log_is_read_in_turns(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel_log, "LINES_A_LOOK", 10)
     monkeypatch.setattr(kernel_log, "CHUNK", 64)

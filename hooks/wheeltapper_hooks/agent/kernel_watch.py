@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,8 +142,7 @@ class KernelWatch:
             else:
                 found += self._scan(record)
         if found:
-            for each in found:
-                log.info("The kernel log shows %s: %s", each.signature, each.evidence.text)
+            _say(found)
             self._keep(found, self.cursor)
             self.known += found
             self._changed = True
@@ -164,3 +164,13 @@ class KernelWatch:
             log.error("The node cannot be judged in full, because %s.", why)
             self._changed = True
         self.blind = why
+
+
+def _say(found: Iterable[Finding]) -> None:
+    """Log what was *found*; what one GPU repeats in lines that were read at once is one line with their number."""
+    alike: defaultdict[tuple[str, str | None], list[Finding]] = defaultdict(list)
+    for each in found:
+        alike[each.signature, each.evidence.gpu].append(each)
+    for (signature, _), findings in alike.items():
+        times = f" ({len(findings)} times)" if len(findings) > 1 else ""
+        log.info("The kernel log shows %s%s: %s", signature, times, findings[0].evidence.text)
