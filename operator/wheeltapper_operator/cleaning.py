@@ -91,7 +91,7 @@ async def _clean_node(api: Api, item: Json) -> None:
 
 
 async def _clean_job(api: Api, kind: Kind, item: Json) -> None:
-    if not {names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.LABEL} & set(item["metadata"].get("annotations") or {}):
+    if not set(gang.OURS) & set(item["metadata"].get("annotations") or {}):
         return
     for attempt in range(TRIES):
         view = job(item, kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from pydantic import ValidationError
@@ -19,14 +19,16 @@ from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Mode
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.model import History, Payer
+from wheeltapper_operator.affinity import Hosts, replaced
 from wheeltapper_operator.api import Json
 from wheeltapper_operator.jobs import Job, Kind, read_names
 
 ATTEMPTS_MAX = 20
 EXCLUDED_MAX = 20
-"""Host names in a job's affinity: what is older has long been mended or replaced."""
+"""Host names in a job's affinity, of each kind: what is older has long been mended or replaced."""
 
-HOSTNAME = "kubernetes.io/hostname"
+OURS = (names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.AVOIDED, names.LABEL)
+"""The annotations of a job that are ours."""
 
 
 class Stage(str, Enum):
@@ -61,7 +63,10 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A requeue under way: of which attempt, not before when (Unix seconds), and without which nodes."""
+    """A requeue under way: of which attempt, not before when (Unix seconds), and without which nodes.
+
+    ``avoid`` are nodes that it does without as far as there are others.
+    """
 
     uid: str
     attempt: int
@@ -70,6 +75,7 @@ class Order:
     stage: Stage = Stage.ORDERED
     stop: bool = False
     """The job is suspended and stays so: it would fail again, for ever."""
+    avoid: tuple[str, ...] = ()
 
 
 def read_attempts(job: Job) -> tuple[Past, ...]:
@@ -147,7 +153,7 @@ def concluded(job: Job, order: Order | None, past: Past, label: str) -> Json:
 
 def suspended(job: Job, kind: Kind, order: Order) -> Json:
     """Return the merge patch that suspends *job*; one that is Kueue's is only marked, and Kueue is told elsewhere."""
-    after = Order(order.uid, order.attempt, order.not_before, order.exclude, Stage.SUSPENDED, order.stop)
+    after = replace(order, stage=Stage.SUSPENDED)
     return _annotated(job, {names.ORDER: codec.dumps(after)}) | ({} if job.queued else kind.suspension(True))
 
 
@@ -161,8 +167,7 @@ def cleared(job: Job, kind: Kind) -> Json:
     order = read_order(job)
     is_ours = order is not None and order.stage is Stage.SUSPENDED and not order.stop
     held = is_ours and job.suspended and not job.queued
-    ours = (names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.LABEL)
-    return _annotated(job, dict.fromkeys(ours)) | (kind.suspension(False) if held else {})
+    return _annotated(job, dict.fromkeys(OURS)) | (kind.suspension(False) if held else {})
 
 
 def revived(item: Json) -> Json:
@@ -174,43 +179,26 @@ def revived(item: Json) -> Json:
     }
 
 
-def resumed(item: Json, job: Job, kind: Kind, exclude: Sequence[str]) -> Json:
-    """Return the merge patch that sends *job* on without the hosts in *exclude*; *item* is its JSON.
+def resumed(item: Json, job: Job, kind: Kind, hosts: Hosts) -> Json:
+    """Return the merge patch that sends *job* on without *hosts*; *item* is its JSON.
 
     Kueue compares a job's templates with what it has admitted: one that is Kueue's keeps them, and the taint alone
     keeps it off a node.
     """
     if job.queued:
         return _annotated(job, {names.ORDER: None})
-    hosts = tuple(dict.fromkeys(exclude))[-EXCLUDED_MAX:] if kind.excludes else ()
-    before = read_names(job.excluded)
     patch = kind.suspension(False)
-    if kind.excludes:
-        for way, template in kind.templates(item).items():
-            affinity = _without(template.get("spec", {}).get("affinity") or {}, before, hosts)
-            _put(patch, (*way, "spec", "affinity"), affinity)
-    excluded = json.dumps(hosts) if hosts else None
-    return _annotated(job, {names.ORDER: None, names.EXCLUDED: excluded}) | patch
-
-
-def _without(affinity: Json, before: Sequence[str], hosts: Sequence[str]) -> Json:
-    """Return *affinity* with our own rule for host names: that for *before* goes, one for *hosts* comes."""
-    node = affinity.get("nodeAffinity") or {}
-    required = node.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    terms: list[Json] = [_term(each, before, hosts) for each in required.get("nodeSelectorTerms") or [{}]]
-    terms = [each for each in terms if each]
-    wanted = {**required, "nodeSelectorTerms": terms} if terms else None
-    return {**affinity, "nodeAffinity": {**node, "requiredDuringSchedulingIgnoredDuringExecution": wanted}}
-
-
-def _term(term: Json, before: Sequence[str], hosts: Sequence[str]) -> Json:
-    # Only what says exactly what we wrote is ours.
-    ours = {"key": HOSTNAME, "operator": "NotIn", "values": list(before)}
-    kept = [each for each in term.get("matchExpressions") or () if each != ours]
-    if hosts:
-        kept.append({"key": HOSTNAME, "operator": "NotIn", "values": list(hosts)})
-    rest = {key: value for key, value in term.items() if key != "matchExpressions"}
-    return rest | ({"matchExpressions": kept} if kept else {})
+    if not kind.excludes:
+        return _annotated(job, {names.ORDER: None}) | patch
+    excluded = tuple(dict.fromkeys(hosts.excluded))[-EXCLUDED_MAX:]
+    hosts = Hosts(excluded, tuple(each for each in hosts.avoided if each not in excluded)[:EXCLUDED_MAX])
+    before = Hosts(read_names(job.excluded), read_names(job.avoided))
+    for way, template in kind.templates(item).items():
+        affinity = template.get("spec", {}).get("affinity") or {}
+        _put(patch, (*way, "spec", "affinity"), replaced(affinity, before, hosts))
+    ours = {names.EXCLUDED: hosts.excluded, names.AVOIDED: hosts.avoided}
+    written = {name: json.dumps(each) if each else None for name, each in ours.items()}
+    return _annotated(job, {names.ORDER: None, **written}) | patch
 
 
 def _annotated(job: Job, annotations: Json) -> Json:

@@ -14,7 +14,7 @@ from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy import moving
 from wheeltapper.policy.decide import decide
 from wheeltapper.policy.model import JobAction
-from wheeltapper_operator import gang, interruptions, judge
+from wheeltapper_operator import gang, interruptions, judge, quarantine
 from wheeltapper_operator.api import ApiError, path_of
 from wheeltapper_operator.endings import Ending
 from wheeltapper_operator.events import LIFE_S
@@ -208,7 +208,8 @@ class JobKeeper:
         ending.silent = {node.name: node.unready_since for node in known if not node.ready}
         diagnosis = judge.diagnosis_of(ending, attempt, healths, events, self._parts.catalogue, window_s)
         history = gang.history_of(gang.read_attempts(job), now - self._policy.infrastructure_retry_h * 3600)
-        decision = decide(diagnosis, attempt, history, self._policy, now)
+        failed = quarantine.failed_nodes(self._nodes.nodes, gang.EXCLUDED_MAX)
+        decision = decide(diagnosis, attempt, history, self._policy, now, failed)
         interruption = Interruption(attempt, diagnosis, decision, self._policy.mode, now)
         await self._parts.turn()
         recorded = await interruptions.record(self._parts.api, job, interruptions.body(job, self._kind, interruption))
@@ -261,7 +262,7 @@ class JobKeeper:
         if self._policy.mode is not Mode.FULL or job.leave_alone:
             return None
         if past.requeued:
-            return Order(job.uid, past.number, past.at + action.delay, action.exclude)
+            return Order(job.uid, past.number, past.at + action.delay, action.exclude, avoid=action.avoid)
         loops = any(each.root == past.root for each in gang.read_attempts(job))
         if loops and not job.failed:
             return Order(job.uid, past.number, past.at, (), stop=True)

@@ -18,7 +18,7 @@ KUEUE = "kueue.x-k8s.io/queue-name"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A training job. ``attempts``, ``order`` and ``excluded`` are our own records on it, as they stand there.
+    """A training job, with our own records on it as they are: ``attempts``, ``order``, ``excluded``, ``avoided``.
 
     ``restart`` are the restart policies of its pods; ``leave_alone`` says why we may not touch it, and is empty when we
     may; ``wish`` is what its user has asked for. ``queued`` says that Kueue alone suspends and resumes it, and
@@ -39,6 +39,7 @@ class Job:
     order: str
     excluded: str
     wish: bool | None
+    avoided: str = ""
     queued: bool = False
     stopping: bool = False
 
@@ -135,6 +136,7 @@ def job(item: Json, kind: Kind) -> Job:
         order=annotations.get(names.ORDER, ""),
         excluded=annotations.get(names.EXCLUDED, ""),
         wish={"on": True, "off": False}.get(annotations.get(names.WISH, "")),
+        avoided=annotations.get(names.AVOIDED, ""),
         queued=KUEUE in (meta.get("labels") or {}),
     )
 

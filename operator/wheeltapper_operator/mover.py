@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 
 from wheeltapper_operator import gang
+from wheeltapper_operator.affinity import Hosts
 from wheeltapper_operator.dead_nodes import DeadNodes
 from wheeltapper_operator.gang import Move, Order
 from wheeltapper_operator.jobs import Job, read_names
@@ -68,7 +69,7 @@ class Mover:
         self._writer.tell_requeued(job, order.attempt)
         if job.queued:
             await self._kueue.resume(job)
-        await self._writer.patch(job, gang.resumed(item, job, self._writer.kind, self._exclude(job, order)))
+        await self._writer.patch(job, gang.resumed(item, job, self._writer.kind, self._hosts(job, order)))
         self._dead.forget(job)
 
     async def _forget(self, job: Job, order: Order | None = None) -> None:
@@ -79,7 +80,7 @@ class Mover:
         await self._writer.patch(job, gang.forgotten(job))
         self._dead.forget(job)
 
-    def _exclude(self, job: Job, order: Order) -> list[str]:
+    def _hosts(self, job: Job, order: Order) -> Hosts:
         """Return the hosts to do without: those of *order*, and of those before the ones that are still out."""
-        before = [name for name in read_names(job.excluded) if self.is_out(name)]
-        return [*before, *order.exclude]
+        before = (name for name in read_names(job.excluded) if self.is_out(name))
+        return Hosts((*before, *order.exclude), order.avoid)

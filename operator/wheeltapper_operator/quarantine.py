@@ -6,7 +6,7 @@ Level-triggered: the same answer follows from the same cluster, however often it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -18,6 +18,7 @@ from wheeltapper.evidence import Finding
 from wheeltapper.ledger.model import Outcome, Quarantine
 from wheeltapper.policy import release
 from wheeltapper.policy.budget import Standing, refused
+from wheeltapper.policy.order import last_failed_first
 from wheeltapper.policy.reason import format_reason
 from wheeltapper.wire import Health
 from wheeltapper_operator.objects import Node, NodeHealth
@@ -93,6 +94,12 @@ def last_act(node: Node) -> Act | None:
     last = next(reversed(read_history(node.history)), None)
     steps = {Outcome.RELEASED: Step.RELEASE, Outcome.UNDONE: Step.SETTLE}
     return Act(steps[last.outcome], last.note, last.at) if last is not None and last.outcome in steps else None
+
+
+def failed_nodes(nodes: Iterable[Node], most: int) -> list[str]:
+    """Return at most *most* nodes in service that were out before, the last first, however long ago."""
+    back = ((node.name, last_act(node)) for node in nodes if node.history and not node.quarantine)
+    return last_failed_first({name: act.at for name, act in back if act is not None}, most)
 
 
 def plan(node: Node, health: NodeHealth | None, standing: Standing, policy: PolicySection, now: float) -> Plan:

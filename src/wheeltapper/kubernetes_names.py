@@ -34,6 +34,9 @@ ATTEMPTS: Final = f"{PREFIX}/attempts"
 EXCLUDED: Final = f"{PREFIX}/excluded-nodes"
 """On a job: the nodes that we have put into its node affinity, by their host names."""
 
+AVOIDED: Final = f"{PREFIX}/avoided-nodes"
+"""On a job: the nodes that we have put into its node affinity as those that it had better not use."""
+
 LABEL: Final = f"{PREFIX}/label"
 """On a job: the label of its last interruption, for people and their tools."""
 

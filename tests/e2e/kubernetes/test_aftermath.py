@@ -38,7 +38,7 @@ VALUES: dict[str, Any] = {
     **release.VALUES,
     "config": {
         **release.CONFIG,
-        "policy": {"mode": "full", "release": {"hold_s": 3}},
+        "policy": {"mode": "full", "release": {"hold_s": 3}, "probation_max_nodes": 1},
         "kubernetes": {"evict": True, "dead_nodes": "delete_pods", "dead_after_s": DEAD_AFTER_S},
         "agent": {"procfs": "/host/proc"},
     },
@@ -109,6 +109,33 @@ def test_a_node_that_was_rebooted_and_passes_its_checks_comes_back(cluster: Clus
     assert not found["spec"].get("unschedulable")
     assert "Released" in reasons(cluster, node.name)
     assert json.loads(found["metadata"]["annotations"][names.HISTORY])[-1]["outcome"] == "released"
+
+
+def test_a_large_gang_that_moves_had_better_not_use_a_node_that_was_out_before(
+    cluster: Cluster, job: str, mended: list[Node]
+) -> None:
+    once = cluster.workers[0]
+    mended.append(once)
+    once.xid(79)
+    cluster.wait(lambda: is_out(cluster, once.name), SOON_S, f"{once.name} to be taken out")
+    reboot(cluster, once)
+    cluster.wait(lambda: not is_out(cluster, once.name), SOON_S, f"{once.name} to come back")
+    cluster.apply(training(job, 3, TRAINS))
+    before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
+    used = {pod["spec"]["nodeName"] for pod in before.values()}
+    node = next(node for node in cluster.workers[1:] if node.name in used)
+    mended.append(node)
+    node.xid(79)
+    after = anew(cluster, job, before)
+
+    rather_not = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [once.name]}
+    for pod in after.values():
+        rules = pod["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        assert rules == [{"weight": 100, "preference": {"matchExpressions": [rather_not]}}]
+        assert pod["spec"]["nodeName"] != node.name
+    annotations = (cluster.get("pytorchjob", job) or {})["metadata"]["annotations"]
+    assert json.loads(annotations[names.AVOIDED]) == [once.name]
+    assert json.loads(annotations[names.EXCLUDED]) == [node.name]
 
 
 def test_a_node_that_a_person_has_put_back_stays_in_on_the_same_evidence(cluster: Cluster, mended: list[Node]) -> None:

@@ -12,7 +12,7 @@ from tests.unit.operator.fake import FakeApi
 from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
 from wheeltapper.ledger.model import Outcome, Quarantine
-from wheeltapper_operator import cleaning
+from wheeltapper_operator import cleaning, gang
 from wheeltapper_operator.api import ApiError
 from wheeltapper_operator.gang import Order, Stage
 from wheeltapper_operator.quarantine import Out
@@ -111,7 +111,7 @@ def test_a_job_in_the_middle_of_a_requeue_goes_on(api: Api, suspended: bool, res
     clean(api)
 
     patch = api.patches["/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train"]
-    assert patch["metadata"]["annotations"] == dict.fromkeys((names.ORDER, names.ATTEMPTS, names.EXCLUDED, names.LABEL))
+    assert patch["metadata"]["annotations"] == dict.fromkeys(gang.OURS)
     assert (patch.get("spec") == {"runPolicy": {"suspend": False}}) is resumes
 
 

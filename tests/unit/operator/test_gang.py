@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.make import attempt, xid79
+from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
 from wheeltapper.config import Mode
 from wheeltapper.diagnosis.model import Diagnosis
@@ -15,6 +16,7 @@ from wheeltapper.labels import label
 from wheeltapper.ledger.model import Interruption
 from wheeltapper.policy.model import Decision, JobAction, Payer
 from wheeltapper_operator import gang
+from wheeltapper_operator.affinity import Hosts
 from wheeltapper_operator.gang import Move, Order, Past, Stage
 from wheeltapper_operator.jobs import BATCH, PYTORCH, job
 
@@ -77,7 +79,7 @@ def test_the_whole_way():
     assert move(item, now=NOW + 59) is Move.WAIT
     assert move(item) is Move.RESUME
 
-    item = merged(item, gang.resumed(item, view(item), PYTORCH, ["n2"]))
+    item = merged(item, gang.resumed(item, view(item), PYTORCH, Hosts(("n2",))))
     after = view(item)
     assert (after.suspended, after.order, gang.number_of(after)) == (False, "", 2)
     for way, template in PYTORCH.templates(item).items():
@@ -110,13 +112,13 @@ def terms_of(item):
 
 def test_the_users_own_affinity_stays_and_ours_goes_when_the_node_is_back():
     item = affine({"matchExpressions": [THEIRS]}, {"matchFields": [{"key": "x"}]})
-    with_ours = merged(item, gang.resumed(item, view(item), PYTORCH, ["n2"]))
+    with_ours = merged(item, gang.resumed(item, view(item), PYTORCH, Hosts(("n2",))))
     assert terms_of(with_ours) == [
         {"matchExpressions": [THEIRS, NOT_N2]},
         {"matchFields": [{"key": "x"}], "matchExpressions": [NOT_N2]},
     ]
 
-    without = merged(with_ours, gang.resumed(with_ours, view(with_ours), PYTORCH, []))
+    without = merged(with_ours, gang.resumed(with_ours, view(with_ours), PYTORCH, Hosts()))
     assert terms_of(without) == terms_of(item)
     assert view(without).excluded == ""
 
@@ -124,11 +126,51 @@ def test_the_users_own_affinity_stays_and_ours_goes_when_the_node_is_back():
 def test_a_job_that_had_no_affinity_has_none_again():
     item = affine()
     item["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"].pop("affinity")
-    with_ours = merged(item, gang.resumed(item, view(item), PYTORCH, ["n2"]))
-    without = merged(with_ours, gang.resumed(with_ours, view(with_ours), PYTORCH, []))
+    with_ours = merged(item, gang.resumed(item, view(item), PYTORCH, Hosts(("n2",))))
+    without = merged(with_ours, gang.resumed(with_ours, view(with_ours), PYTORCH, Hosts()))
 
     assert terms_of(with_ours) == [{"matchExpressions": [NOT_N2]}]
     assert terms_of(without) is None
+
+
+def wishes_of(item):
+    node = item["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"].get("nodeAffinity", {})
+    return node.get("preferredDuringSchedulingIgnoredDuringExecution")
+
+
+def not_in(*hosts):
+    return {
+        "weight": 100,
+        "preference": {"matchExpressions": [{**NOT_N2, "values": list(hosts)}]},
+    }
+
+
+def test_what_is_avoided_is_a_wish_beside_the_users_own_and_follows_the_last_order():
+    item = affine()
+    theirs = {"weight": 1, "preference": {"matchExpressions": [THEIRS]}}
+    node = item["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["affinity"]["nodeAffinity"]
+    node["preferredDuringSchedulingIgnoredDuringExecution"] = [theirs]
+    hosts = Hosts(("n2",), ("n5", "n2", "n4"))
+    first = merged(item, gang.resumed(item, view(item), PYTORCH, hosts))
+    assert terms_of(first) == [{"matchExpressions": [NOT_N2]}]
+    assert wishes_of(first) == [theirs, not_in("n5", "n4")]
+
+    second = merged(first, gang.resumed(first, view(first), PYTORCH, Hosts(avoided=("n6",))))
+    assert (terms_of(second), wishes_of(second)) == (None, [theirs, not_in("n6")])
+
+    third = merged(second, gang.resumed(second, view(second), PYTORCH, Hosts()))
+    assert wishes_of(third) == [theirs]
+    assert view(third).avoided == ""
+
+
+def test_an_order_keeps_what_to_avoid_and_one_from_before_avoids_nothing():
+    order = replace(ORDER, avoid=("n4",))
+    item = merged(pytorch(), gang.concluded(view(pytorch()), order, PAST, "hardware/gpu_xid"))
+    item = merged(item, gang.suspended(view(item), PYTORCH, order))
+
+    assert gang.read_order(view(item)) == replace(order, stage=Stage.SUSPENDED)
+    before = {key: value for key, value in codec.dump(ORDER).items() if key != "avoid"}
+    assert gang.order_in(json.dumps(before)) == ORDER
 
 
 def test_a_batch_job_is_suspended_and_its_template_left_alone():
@@ -137,7 +179,7 @@ def test_a_batch_job_is_suspended_and_its_template_left_alone():
         "spec": {"template": {"spec": {"restartPolicy": "OnFailure"}}},
     }
     suspended = merged(item, gang.suspended(view(item, BATCH), BATCH, ORDER))
-    resumed = merged(suspended, gang.resumed(suspended, view(suspended, BATCH), BATCH, ["n2"]))
+    resumed = merged(suspended, gang.resumed(suspended, view(suspended, BATCH), BATCH, Hosts(("n2",))))
 
     assert (suspended["spec"]["suspend"], resumed["spec"]) == (True, {**item["spec"], "suspend": False})
 

@@ -13,6 +13,7 @@ from tests.unit.operator.test_gang import NOW, ORDER, PAST, merged, pytorch
 from wheeltapper import codec
 from wheeltapper import kubernetes_names as names
 from wheeltapper_operator import gang, kueue
+from wheeltapper_operator.affinity import Hosts
 from wheeltapper_operator.api import ApiError
 from wheeltapper_operator.gang import Move, Order
 from wheeltapper_operator.jobs import PYTORCH, Job, job
@@ -59,7 +60,7 @@ def test_the_whole_way():
 
     of = merged(of, kueue.activated(workload(of)))
     before = item["spec"]
-    item = merged(item, gang.resumed(item, as_seen(item, of), PYTORCH, ["n2"]))
+    item = merged(item, gang.resumed(item, as_seen(item, of), PYTORCH, Hosts(("n2",))))
     assert (of["spec"]["active"], of["metadata"]["annotations"]) == (True, {})
     assert item["spec"] == before, "Kueue compares the templates with what it has admitted"
     assert gang.read_order(as_seen(item, of)) is None

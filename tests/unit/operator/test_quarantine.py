@@ -165,6 +165,20 @@ def test_a_node_says_what_was_last_done_about_it_and_when():
     assert (act.step, act.why, act.at) == (Step.SETTLE, settled.why, LATER)
 
 
+def test_nodes_that_are_back_are_avoided_the_last_first_and_those_that_are_out_are_tainted_anyway():
+    out = taken_out()
+    back = [
+        replace(
+            out, name=name, quarantine="", history=json.dumps([codec.dump(replace(record, at=at, outcome=outcome))])
+        )
+        for name, at, outcome in (("early", 5.0, Outcome.RELEASED), ("late", 9.0, Outcome.UNDONE))
+        for record in quarantine.read_history(out.history)
+    ]
+
+    assert quarantine.failed_nodes([out, *back, a_node(name="never")], 5) == ["late", "early"]
+    assert quarantine.failed_nodes(back, 1) == ["late"]
+
+
 def test_the_hold_begins_with_the_quarantine_however_long_the_agent_was_content():
     booted = replace(taken_out(), boot_id="another")
 
