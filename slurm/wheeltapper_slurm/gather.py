@@ -76,15 +76,17 @@ class Gathered:
 
         slurmctld runs EpilogSlurmctld again after a restart, and nodes their epilogs; the start that it shows then may
         be the next attempt's. *decided* is when the attempt ended that was decided on last (Unix seconds): then only a
-        report whose prolog ran since is a sign of another one, and an epilog that runs again has no prolog.
+        report whose prolog ran since is a sign of another one, and an epilog that runs again has no prolog. Nor is an
+        attempt another one that had begun before that end (Slurm tells a start in whole seconds): when its end was told
+        first, slurmctld may not have said when it began.
         """
         ended = self.attempt.ended
         if self.kept_off or ended.start is not None or ended.sluid:
             return False
-        prologs = [report.stay.prolog_at for report in self.reports]
-        if decided is not None and (prologs or self.old):
+        start, prologs = self.attempt.start, [report.stay.prolog_at for report in self.reports]
+        if decided is not None and (prologs or self.old or (start is not None and int(start) < int(decided))):
             return all(at is None for at in prologs)
-        return self.attempt.start is None and not prologs
+        return start is None and not prologs
 
 
 def key(ended: Ended, start: float | None) -> str:

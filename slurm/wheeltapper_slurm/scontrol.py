@@ -16,15 +16,29 @@ from wheeltapper_slurm.records import JobRecord, NodeRecord, PastAttempt
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/slurm/bin"
 
 _DOWN = (
+    # Slurm's own words (its slurm_errno.c), on 22.05, 24.11 and 26.05 the same.
     "Unable to contact slurm controller",
-    "Connection refused",
+    "Communication connection failure",
+    "Communication shutdown failure",
+    "Message send failure",
+    "Message receive failure",
+    "Unexpected missing socket error",
     "Socket timed out",
     "Zero Bytes were transmitted",
-    "Transport endpoint",
+    "in standby mode",
+    "Unable to connect to database",
     "Munge encode failed",
+    # The system's, which Slurm passes on: a slurmctld that is killed in the middle of an answer is one of them.
+    "Connection refused",
+    "Connection reset by peer",
+    "Connection timed out",
+    "Broken pipe",
+    "Transport endpoint",
+    "No route to host",
+    "Network is unreachable",
 )
-"""Pieces of what Slurm's commands print when slurmctld, slurmdbd or MUNGE does not answer; on 22.05, 24.11 and 26.05
-they are the same."""
+"""Pieces of what Slurm's commands print when slurmctld, slurmdbd or MUNGE does not answer. Whoever takes such words for
+a refusal gives up what is only to be tried again."""
 
 _NO_JSON = ("unrecognized option", "unknown option", "serializer", "data_parser", "plugin")
 """Pieces of what scontrol prints when it cannot write JSON: 22.05 has no such option, a site may lack the plugin."""

@@ -151,8 +151,19 @@ def test_nodes_are_read_alike(lab):
     assert unknown is None
 
 
-def test_a_slurmctld_that_is_away_is_down_and_not_a_refusal(lab):
-    (lab.folder / "trouble").write_text("Unable to contact slurm controller (connect failure)")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "scontrol: error: slurm_msg_sendto: address:port=10.0.0.1:6817 msg_type=2003: Unexpected missing socket error",
+        "Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Connection reset by peer",
+        "slurm_load_jobs error: Transport endpoint is not connected",
+        "slurm_load_partitions error: Zero Bytes were transmitted or received",
+        "slurm_update error: Slurm backup controller in standby mode",
+    ],
+)
+def test_a_slurmctld_that_is_away_or_dies_in_its_answer_is_down_and_not_a_refusal(lab, words):
+    (lab.folder / "trouble").write_text(words)
 
     answers = lab.ask(("job", "4"), ("node", "node1"), ("requeue", "4"), ("drain", "node1", "x"))
 

@@ -132,6 +132,24 @@ def test_the_same_end_told_twice_is_decided_once(desk):
     assert list(at.spool.iterdir()) == []
 
 
+def test_the_same_end_told_first_without_its_start_and_then_with_it_is_decided_once(desk):
+    at = desk()
+    record = at.slurm.jobs.pop("14")
+    at.ended("14.1")
+    at.round()
+    at.slurm.jobs["14"] = record
+    at.reports(logs=[logged("software/user_code")])
+    at.round()
+    at.ended("14.2")
+    at.round()
+    at.now += 100.0
+    at.round()
+
+    assert [each.diagnosis.label for each in at.told()] == ["software/user_code"]
+    assert ("requeue", "14") not in at.slurm.asked
+    assert at.journal.attempts() == []
+
+
 def test_an_account_that_comes_again_does_not_stand_for_the_next_attempts(desk):
     """A node that was told to ask later reports twice, and an attempt that begins a second later may fail at once."""
     at = desk()

@@ -12,6 +12,7 @@ import re
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,14 +203,25 @@ class Campaign:
             # A slurmctld that has forgotten a drain may send a job to that node; there our prolog keeps it off.
             if record["attempt"]["ending"] != "launch_failed":
                 told[record["attempt"]["job"]].append(record)
-        for job, records in told.items():
-            self._is_told_as_it_was(kinds[job], self._books(job), records, self._kept_off(job))
+        wrong = [
+            f"job {job}, {kinds[job]}: {complaint}"
+            for job, records in told.items()
+            for complaint in self._wrongly_told(kinds[job], self._books(job), records, self._kept_off(job))
+        ]
         now = {each["JobId"]: each for each in self.cluster.jobs}
         for each in self.planted:
-            assert now[each.job]["JobState"] == ("FAILED" if each.kind == "bug" else "COMPLETED"), each
-            decided, restarts = int(each.kind != "bug"), int(now[each.job]["Restarts"])
-            others = self._requeued_by_slurm(each.job) + self._kept_off(each.job)
-            assert decided <= restarts <= decided + others, f"{each}: {restarts} restarts, {others} for other causes"
+            wrong += self._wrongly_ended(each, now[each.job])
+        # All of them: a run takes half an hour.
+        assert not wrong, "\n".join(wrong)
+
+    def _wrongly_ended(self, planted: Planted, now: dict[str, Any]) -> Iterator[str]:
+        name = f"job {planted.job}, {planted.kind}"
+        if now["JobState"] != ("FAILED" if planted.kind == "bug" else "COMPLETED"):
+            yield f"{name}: it is {now['JobState']}"
+        decided, restarts = int(planted.kind != "bug"), int(now["Restarts"])
+        others = self._requeued_by_slurm(planted.job) + self._kept_off(planted.job)
+        if not decided <= restarts <= decided + others:
+            yield f"{name}: {restarts} restarts, {others} for other causes"
 
     def _requeued_by_slurm(self, job: str) -> int:
         """How often slurmctld itself has requeued *job*, since it had forgotten the job's end and found it missing."""
@@ -223,8 +235,8 @@ class Campaign:
         return sum(len(said.findall(node.slurmd.log.read_text())) for node in self.cluster.nodes.values())
 
     @staticmethod
-    def _is_told_as_it_was(kind: str, books: Counter[str], records: list[Any], kept_off: int) -> None:
-        """Hold *records* of one job to its *books*.
+    def _wrongly_told(kind: str, books: Counter[str], records: list[Any], kept_off: int) -> Iterator[str]:
+        """Yield what is wrong with the *records* of one job, held to its *books*.
 
         slurmctld may forget even that the job has completed, and run it again with the count of restarts that it had.
         Of such an attempt there is an exit code of 0 and a job that runs: nobody can tell it from a requeue of Slurm's.
@@ -232,11 +244,15 @@ class Campaign:
         """
         requeued = [each for each in records if each["attempt"]["ending"] == "requeued"]
         again = [each for each in requeued if each["attempt"]["exit_code"] == 0]
-        assert len(again) <= max(0, books["completed"] - 1) + kept_off, (books, kept_off, records)
-        assert not any(each["decision"]["job"]["requeue"] for each in again), again
-        assert len(records) - len(again) == books["failed"], (books, records)
         labels = {ENDS[kind][1], "hardware/gpu_xid"}
-        assert all(each["diagnosis"]["label"] in labels for each in records if each not in again), records
+        if len(again) > max(0, books["completed"] - 1) + kept_off:
+            yield f"{len(again)} requeues of Slurm's, for {kept_off} refused starts and {books}: {records}"
+        if any(each["decision"]["job"]["requeue"] for each in again):
+            yield f"Slurm's own requeue is followed by one of ours: {again}"
+        if len(records) - len(again) != books["failed"]:
+            yield f"{len(records)} records, {len(again)} of Slurm's requeues, for {books}: {records}"
+        if not all(each["diagnosis"]["label"] in labels for each in records if each not in again):
+            yield f"another label than {labels}: {records}"
 
     def _books(self, job: str) -> Counter[str]:
         books = self.cluster.work / f"books-{job}"

@@ -244,6 +244,20 @@ def test_an_end_is_of_a_new_attempt_when_a_prolog_ran_since_the_last_decision(st
 
 
 @pytest.mark.parametrize(
+    ("start", "told_before"),
+    [
+        pytest.param(900.0, True, id="it had begun before that end: the same attempt"),
+        pytest.param(1049.0, True, id="a second before"),
+        pytest.param(1050.0, False, id="in the very second: it may be the next one"),
+        pytest.param(1060.0, False, id="after it"),
+    ],
+)
+def test_an_end_that_is_told_again_with_its_start_and_of_which_nodes_say_nothing_more(start, told_before):
+    """When it was told first slurmctld did not answer, so it was known by its end; its reports went with the decision."""
+    assert gathered(open_attempt(start=start)).nothing_new(decided=1050.3) is told_before
+
+
+@pytest.mark.parametrize(
     ("epilog_at", "old"),
     [
         pytest.param(1100.5, True, id="it is of that very epilog"),
