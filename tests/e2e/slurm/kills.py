@@ -206,7 +206,9 @@ class Campaign:
         wrong = [
             f"job {job}, {kinds[job]}: {complaint}"
             for job, records in told.items()
-            for complaint in self._wrongly_told(kinds[job], self._books(job), records, self._kept_off(job))
+            for complaint in self._wrongly_told(
+                kinds[job], self._books(job), records, self._kept_off(job), self._requeued_by_slurm(job)
+            )
         ]
         now = {each["JobId"]: each for each in self.cluster.jobs}
         for each in self.planted:
@@ -235,22 +237,29 @@ class Campaign:
         return sum(len(said.findall(node.slurmd.log.read_text())) for node in self.cluster.nodes.values())
 
     @staticmethod
-    def _wrongly_told(kind: str, books: Counter[str], records: list[Any], kept_off: int) -> Iterator[str]:
+    def _wrongly_told(
+        kind: str, books: Counter[str], records: list[Any], kept_off: int, forgotten: int
+    ) -> Iterator[str]:
         """Yield what is wrong with the *records* of one job, held to its *books*.
 
         slurmctld may forget even that the job has completed, and run it again with the count of restarts that it had.
         Of such an attempt there is an exit code of 0 and a job that runs: nobody can tell it from a requeue of Slurm's.
-        Nor can a service tell a start that a prolog has refused, where it was away when that was said.
+        Nor can a service tell a start that a prolog has refused, where it was away when that was said. A failure that
+        slurmctld has *forgotten* is told by its own requeue of a job that it misses on the node, and by nothing else.
         """
         requeued = [each for each in records if each["attempt"]["ending"] == "requeued"]
         again = [each for each in requeued if each["attempt"]["exit_code"] == 0]
         labels = {ENDS[kind][1], "hardware/gpu_xid"}
-        if len(again) > max(0, books["completed"] - 1) + kept_off:
-            yield f"{len(again)} requeues of Slurm's, for {kept_off} refused starts and {books}: {records}"
+        own = len(records) - len(again)
+        if len(again) > max(0, books["completed"] - 1) + kept_off + forgotten:
+            yield (
+                f"{len(again)} requeues of Slurm's, for {kept_off} refused starts, {forgotten} forgotten ends and {books}:"
+                f" {records}"
+            )
         if any(each["decision"]["job"]["requeue"] for each in again):
             yield f"Slurm's own requeue is followed by one of ours: {again}"
-        if len(records) - len(again) != books["failed"]:
-            yield f"{len(records)} records, {len(again)} of Slurm's requeues, for {books}: {records}"
+        if not own <= books["failed"] <= own + min(len(again), forgotten):
+            yield f"{own} records beside {len(again)} requeues of Slurm's, {forgotten} forgotten ends, {books}: {records}"
         if not all(each["diagnosis"]["label"] in labels for each in records if each not in again):
             yield f"another label than {labels}: {records}"
 
