@@ -170,6 +170,8 @@ class Api:
                         yield event
                 except asyncio.TimeoutError as error:
                     raise Silence(f"a watch of {path} was silent for {silence_s:g} s") from error
+                finally:
+                    hang_up(response)
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, orjson.JSONDecodeError) as error:
             raise SchedulerDown(f"a watch of {path} broke off: {error or type(error).__name__}") from error
 
@@ -194,6 +196,15 @@ class Api:
         answer = await self._client.call_api(method, url, headers, data, _request_timeout=timeout)
         response: aiohttp.ClientResponse = answer.response
         return response
+
+
+def hang_up(response: aiohttp.ClientResponse) -> None:
+    """Cut the connection of a *response* that has no end.
+
+    A polite end of TLS waits for the server's own, half a minute where it is busy or gone, and nobody waits for that.
+    """
+    if response.connection is not None and response.connection.transport is not None:
+        response.connection.transport.abort()
 
 
 def path_of(group: str, plural: str, namespace: str | None = None, name: str | None = None, sub: str = "") -> str:

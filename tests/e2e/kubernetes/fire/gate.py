@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 
 from tests.integration.control_plane import TOKEN, ControlPlane
+from wheeltapper_operator.api import hang_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,10 @@ class Gate:
         url = f"{self._plane.url}{request.rel_url}"
         async with self._server.request(request.method, url, data=body or None, headers=kept, timeout=timeout) as said:
             if request.query.get("watch") == "true":
-                return await self._stream(request, said)
+                try:
+                    return await self._stream(request, said)
+                finally:
+                    hang_up(said)
             content = await said.read()
             if write is not None and self.after is not None:
                 await self.after(write)

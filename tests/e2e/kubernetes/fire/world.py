@@ -235,13 +235,27 @@ class Witness:
         self.times: Counter[str] = Counter()
 
     async def run(self, version: str) -> None:
-        """Follow every version of every node from *version* on, for ever."""
+        """Follow every version of every node from *version* on, for ever.
+
+        A server that was started anew knows nothing of older versions: then all nodes are looked at as they are.
+        """
         while True:
             with suppress(SchedulerError):
-                async for event in self._api.watch(NODES, 600.0, resourceVersion=version):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    self._see(event)
+                try:
+                    async for event in self._api.watch(NODES, 600.0, resourceVersion=version):
+                        version = event["object"]["metadata"]["resourceVersion"]
+                        self._see(event)
+                except ApiError as error:
+                    if error.is_gone:
+                        version = await self._look_anew()
             await asyncio.sleep(0.1)
+
+    async def _look_anew(self) -> str:
+        found = await self._api.get(NODES)
+        for node in found["items"]:
+            self._see({"type": "MODIFIED", "object": node})
+        version: str = found["metadata"]["resourceVersion"]
+        return version
 
     def _see(self, event: dict[str, Any]) -> None:
         name = event["object"]["metadata"]["name"]
