@@ -13,6 +13,9 @@ from wheeltapper.evidence import Finding, Role, Source
 SKEW_S = 60.0
 """Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
 
+LOOKED_S = 900.0
+"""Seconds after the end in which somebody still looks at a node of the job: what a tool prints then is of its end."""
+
 COMPLETED = "run.completed"
 """The signature of a run that says that it went to its end."""
 
@@ -215,7 +218,8 @@ def _wrong_time(finding: Finding, scene: _Scene) -> str | None:
         return "it happened before the job began"
     if scene.end is None:
         return None
-    if at > scene.end + SKEW_S:
+    was_looked_at = finding.evidence.source is Source.CHECK and finding.evidence.file is not None
+    if at > scene.end + (LOOKED_S if was_looked_at else SKEW_S):
         return "it happened after the job had ended"
     if at < scene.end - scene.window_s:
         return (

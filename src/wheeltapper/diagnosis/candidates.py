@@ -46,6 +46,9 @@ LAST_WORDS = ("last_words.", "kubernetes.exited", "nccl.connect.retry")
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
 
+STEP_CANCELLED = "slurm.cancelled"
+STEP_ENDED = "slurm.step.ended"
+
 SLOWING = frozenset(
     {
         "hardware/thermal",
@@ -137,8 +140,8 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
     return _Scene(
         told=told,
         depths=depths,
-        cancelled=attempt is not None and attempt.ending is Ending.CANCELLED,
-        ended_well=_ended_well(told),
+        cancelled=attempt is not None and attempt.ending is Ending.CANCELLED and not _made_room(told),
+        ended_well=ended_well(told),
         ends=ends,
         waited_for_network=any(
             each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
@@ -159,7 +162,14 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
     )
 
 
-def _ended_well(told: Sequence[Finding]) -> bool:
+def _made_room(told: Sequence[Finding]) -> bool:
+    """True when it was root who cancelled the job, on a node that is down for maintenance."""
+    by_root = any(each.label == "scheduler/cancelled" and each.fields.get("by") == "0" for each in told)
+    return by_root and any(each.label == "scheduler/maintenance" and each.role is Role.ROOT for each in told)
+
+
+def ended_well(told: Sequence[Finding]) -> bool:
+    """True when a job's log says that its run went to its end, and no log of it says anything else."""
     logged = [each for each in told if each.evidence.source is Source.JOB_LOG]
     return any(each.signature == COMPLETED for each in logged) and all(each.role is Role.BENIGN for each in logged)
 
@@ -207,8 +217,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return f"the job's own counters on this node clear it: {witness.evidence.text}"
     if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
         return _reason_against_link(finding, scene)
-    if how_deep is not Depth.CONVICTED and _is_of_application(finding, scene.told):
-        return "the application's own fault on this GPU came just before it"
+    if how_deep is not Depth.CONVICTED and (echoed := _what_it_echoes(finding, scene.told)):
+        return echoed
     if finding.signature.startswith(FULL) and not scene.failed:
         return "no log of the job says that anything failed"
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
@@ -218,10 +228,26 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
     return None
 
 
+def _what_it_echoes(finding: Finding, told: Sequence[Finding]) -> str | None:
+    if finding.signature == STEP_CANCELLED and _srun_ended(finding, told):
+        return "srun cancelled the step itself, because one of its tasks had failed"
+    if finding.signature == SWITCH_TIMEOUT and _is_of_application(finding, told):
+        return "the application's own fault on this GPU came just before it"
+    return None
+
+
+def _srun_ended(finding: Finding, told: Sequence[Finding]) -> bool:
+    """True for the end of a step that srun had announced just above."""
+    return any(
+        each.signature == STEP_ENDED
+        and each.evidence.file == finding.evidence.file
+        and (each.evidence.line or 0) < (finding.evidence.line or 0)
+        for each in told
+    )
+
+
 def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:
     """True for a context switch that timed out because the application's kernel had failed on the same GPU."""
-    if finding.signature != SWITCH_TIMEOUT:
-        return False
     seen = finding.evidence
     return any(
         each.signature in APPLICATION

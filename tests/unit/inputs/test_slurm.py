@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.inputs.given import labels, moment, of, only, told
 from wheeltapper.attempt import Ending
+from wheeltapper.diagnosis.diagnose import diagnose
 
 SACCT = """JobID           JobName      State ExitCode      NodeList               Start                 End
 ------------ ---------- ---------- -------- ------------- ------------------- -------------------
@@ -158,6 +159,18 @@ def test_a_planned_window_makes_the_lost_node_its_symptom():
     }
     files["resv.txt"] = reservation.format(state="INACTIVE")
     assert [(each.label, each.role.value) for each in of(files).findings] == [("hardware/node_down", "root")]
+
+
+@pytest.mark.parametrize(("uid", "label"), [("0", "scheduler/maintenance"), ("1000", "scheduler/cancelled")])
+def test_root_who_cancels_on_a_node_under_maintenance_made_room_and_a_user_did_not(uid, label):
+    found = of(
+        {
+            "resv.txt": "ReservationName=PDU StartTime=2026-09-01T06:00:00 EndTime=2026-09-01T18:00:00\n"
+            "   Nodes=a[5-6] Flags=MAINT,IGNORE_JOBS\n   Users=root State=ACTIVE\n",
+            "sacct.txt": f"JobID|State|ExitCode|NodeList\n77|CANCELLED by {uid}|0:0|a[5-6]\n",
+        }
+    )
+    assert diagnose(found.findings, found.attempt, window_s=1800.0).label == label
 
 
 def test_nodes_that_no_evidence_names_are_of_another_naming_and_left_out():
