@@ -26,7 +26,12 @@ ENDINGS: Mapping[Ending, tuple[str, str]] = {
 NVLINK_ECHO_S = 5.0
 """Neighbours of a GPU that dies report their broken links within five seconds."""
 
-BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
+BACK = {
+    "link.down": "link.up",
+    "fs.lustre.lost": "fs.lustre.restored",
+    "fs.nfs.silent": "fs.nfs.answers",
+    "fs.ceph.hung": "fs.ceph.back",
+}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
 APPLICATION = frozenset({"nvidia.xid.13", "nvidia.xid.31"})
@@ -40,11 +45,14 @@ SWITCH_S = 60.0
 BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
 
-LAST_WORDS = ("last_words.", "kubernetes.exited", "nccl.connect.retry")
+LAST_WORDS = ("last_words.", "kubernetes.exited", "ending.failed", "nccl.connect.retry")
 """How the signatures begin that say only that something failed, or that it was tried again."""
 
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
+
+GPU_FAILURES = frozenset({"software/cuda_fault", "software/framework_crash", "network/nccl_timeout"})
+"""What a log says where a kernel on the GPU may have failed: by name, in native code, or on a rank it waited for."""
 
 STEP_CANCELLED = "slurm.cancelled"
 STEP_ENDED = "slurm.step.ended"
@@ -98,6 +106,8 @@ class _Scene:
     otherwise_explained: bool
     cleared: Mapping[tuple[str | None, Label], Finding]
     """By node and label, that the job's own counters show none of it."""
+    failed_without_gpu: bool
+    """The job's log ends in an exception, and no line of it speaks of a GPU."""
     failed_by_itself: bool
     """The job's log says plainly what went wrong, and no collective ran into its timeout."""
 
@@ -153,12 +163,20 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         ),
         failed_at=_failed_at(told),
         cleared=cleared.by_place(told),
+        failed_without_gpu=Depth.EXCEPTION in depths and not _speaks_of_gpu(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
         failed_by_itself=any(
             how_deep is Depth.LOG and each.evidence.source is Source.JOB_LOG
             for each, how_deep in zip(told, depths, strict=True)
         )
         and not any(each.label == "network/nccl_timeout" for each in told),
+    )
+
+
+def _speaks_of_gpu(told: Sequence[Finding]) -> bool:
+    return any(
+        each.evidence.source is Source.JOB_LOG and (each.label in GPU_FAILURES or family(each.label) == "hardware")
+        for each in told
     )
 
 
@@ -215,8 +233,8 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.HINT and (witness := scene.cleared.get((finding.evidence.node, finding.label))):
         return f"the job's own counters on this node clear it: {witness.evidence.text}"
-    if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
-        return _reason_against_link(finding, scene)
+    if how_deep is Depth.NODE and (passed := _reason_against_node(finding, scene)):
+        return passed
     if how_deep is not Depth.CONVICTED and (echoed := _what_it_echoes(finding, scene.told)):
         return echoed
     if finding.signature.startswith(FULL) and not scene.failed:
@@ -261,6 +279,14 @@ def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:
 def _is_after_the_end(finding: Finding, scene: _Scene) -> bool:
     seen = finding.evidence
     return seen.file is not None and seen.file in scene.ends and (seen.line or 0) > scene.ends[seen.file]
+
+
+def _reason_against_node(finding: Finding, scene: _Scene) -> str | None:
+    if family(finding.label) == "network" or finding.label in WAITS:
+        return _reason_against_link(finding, scene)
+    if finding.label == "software/cuda_fault" and scene.failed_without_gpu:
+        return "the job's log says what the program failed of, and nothing of its GPU"
+    return None
 
 
 def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:

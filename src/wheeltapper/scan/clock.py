@@ -89,6 +89,12 @@ class Clock:
         self._start, self._at = piece.start, own
         return own
 
+    def quiet_before(self, piece: Piece) -> float | None:
+        """Return how many seconds before *piece* the text above it was written; None where a time is unknown."""
+        at = self.at(piece)
+        before = last_time_of(piece.before.decode("latin-1"), self._zone)
+        return max(0.0, at - before) if at is not None and before is not None else None
+
     def _above(self, piece: Piece) -> float | None:
         # In a burst the text before a line was searched for the line before it: only what is new needs a look.
         new = piece.start - self._start
