@@ -42,6 +42,7 @@ _TABLE: tuple[tuple[re.Pattern[str], re.Pattern[str], Rule], ...] = tuple(
         ("Evicted|TerminationByKubelet",
          r"ephemeral local storage usage exceeds|local ephemeral storage limit|usage of emptydir .* exceeds", _DISK),
         ("TerminationByKubelet|Terminated|NodeShutdown", "node shutdown", _SHUTDOWN),
+        ("Terminated|Shutdown|NodeShutdown", "node is (?:in progress of )?shutting", _SHUTDOWN),
         ("TerminationByKubelet|Preempting", "preempt", _PREEMPTED),
         ("Evicted|TerminationByKubelet|EvictionByEvictionAPI|DeletionByTaintManager", "", _EVICTED),
         ("TaintManagerEviction", "marking for deletion", _EVICTED),
