@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.evidence import log
+from tests.unit.evidence import kernel, log
 from wheeltapper.diagnosis.advice import Action, advise, nothing_happened
 from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.evidence import Source
@@ -120,3 +120,12 @@ def test_a_run_that_went_to_its_end_leaves_no_symptom_of_its_scheduler():
     trouble = log("9m Warning FailedMount pod/t-0 MountVolume.SetUp failed for volume d", source=Source.SCHEDULER)
     assert nothing_happened(diagnose([*trouble, *done], None, window_s=1800.0))
     assert not nothing_happened(diagnose(trouble, None, window_s=1800.0))
+
+
+def test_a_link_that_came_back_is_nothing_where_no_log_tells_of_a_failure():
+    links = [
+        *kernel("infiniband mlx5_2: Port: 1 Link DOWN", sequence=1),
+        *kernel("infiniband mlx5_2: Port: 1 Link ACTIVE", sequence=2),
+    ]
+    assert nothing_happened(diagnose(links, None, window_s=1800.0))
+    assert not nothing_happened(diagnose(links[:1], None, window_s=1800.0))

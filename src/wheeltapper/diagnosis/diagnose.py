@@ -68,10 +68,12 @@ def diagnose(
     rejected = (*admitted.rejected, *set_aside, *cleared.as_rejected(told))
     if possible:
         return _conclude(possible, told, rejected, attempt)
-    symptom = _loudest(told, None) if not ended_well(told) else None
+    # A root that was set aside explains nothing, and a run that went to its end has no symptom.
+    left = [] if ended_well(told) else [each for each in told if each.role is not Role.ROOT]
+    symptom = _loudest(left, None)
     return Diagnosis(
         symptom=symptom.label if symptom else None,
-        chain=(symptom,) if symptom and symptom.role is not Role.ROOT else (),
+        chain=(symptom,) if symptom else (),
         rejected=rejected[:REJECTED_MAX],
         sentence=words.nothing_found(attempt, symptom),
     )
