@@ -5,7 +5,7 @@ Source: NVIDIA's Xid catalogue and the open kernel modules; the words around the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -57,8 +57,9 @@ def heeded(findings: Iterable[Finding]) -> list[Finding]:
     """Return *findings* of one boot in order, with the driver's newest advice on each GPU taken to heart.
 
     An advice of ``0x0`` takes the disposition from what came before it on that GPU; any other raises it for the
-    hardware faults there. An advice with no fault to raise stands for the fault whose own line is lost. An Xid 79 whose
-    GPU the driver also calls lost is a lost GPU.
+    hardware faults there. Where none convicts, the first milder line of that GPU is what it is about; an advice with no
+    line of a fault before it stands for the fault whose own line is lost. An Xid 79 whose GPU the driver also calls
+    lost is a lost GPU.
     """
     ordered = _gone(_named(in_order(nvlink4.decoded(nvlink5.decoded(findings)))))
     newest = {_place(each): number for number, each in enumerate(ordered) if each.signature == ADVICE}
@@ -71,8 +72,29 @@ def heeded(findings: Iterable[Finding]) -> list[Finding]:
         asked = ACTIONS.get(_action(ordered[number]), Disposition.NONE)
         raised = any(_place(each) == place and each.convicts for each in result)
         if asked.convicts and not raised:
-            result[number] = replace(ordered[number], role=Role.ROOT, disposition=asked)
+            behind = _fault_behind(ordered[number], result)
+            about = number if behind is None else behind
+            result[about] = replace(result[about], role=Role.ROOT, disposition=asked)
     return result
+
+
+def _fault_behind(advice: Finding, findings: Sequence[Finding]) -> int | None:
+    """Return which of *findings* the driver gives *advice* about: the first fault of that GPU in the same boot.
+
+    Some codes convict nobody by themselves, because the driver's bits of them are not decoded: here it has spoken.
+    """
+    for number, each in enumerate(findings):
+        if each.signature == ADVICE:
+            if each == advice:
+                return None
+        elif (
+            _place(each) == _place(advice)
+            and each.evidence.boot_id == advice.evidence.boot_id
+            and each.role is Role.SYMPTOM
+            and _is_fault_of_gpu(each)
+        ):
+            return number
+    return None
 
 
 def _heed(finding: Finding, action: int | None, *, before: bool) -> Finding:

@@ -6,7 +6,7 @@ import io
 from datetime import timezone
 
 from wheeltapper import catalogue
-from wheeltapper.evidence import Finding
+from wheeltapper.evidence import Finding, Source
 from wheeltapper.kmsg import parse_record
 from wheeltapper.scan import scan_kernel, scan_log
 
@@ -32,10 +32,10 @@ def xid(code: int, gpu: str = "0000:3b:00", **more) -> list[Finding]:
     return kernel(f"NVRM: Xid (PCI:{gpu}): {code}, pid=7, name=python, words", **more)
 
 
-def log(*lines: str, file: str = "slurm-12.out", node: str = "n1") -> list[Finding]:
+def log(*lines: str, file: str = "slurm-12.out", node: str = "n1", source: Source = Source.JOB_LOG) -> list[Finding]:
     """What a job's log with these *lines* says, read on *node*."""
     data = "".join(f"{line}\n" for line in lines).encode()
-    return list(scan_log(io.BytesIO(data), CATALOGUE, file=file, node=node, zone=timezone.utc))
+    return list(scan_log(io.BytesIO(data), CATALOGUE, file=file, node=node, source=source, zone=timezone.utc))
 
 
 def watchdog(*ranks: int) -> list[str]:

@@ -325,3 +325,23 @@ def test_ten_thousand_ranks_give_one_answer():
     findings = log(*watchdog(*range(1, 10_000)), *(f"[rank{rank}]: {EXCEPTION}" for rank in range(5_000)))
     answer = of(findings)
     assert answer.label == "software/user_code"
+
+
+HUNG = (
+    "1970-01-01 00:20:00 step 7: loss 2.0",
+    "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 1970-01-01T02:46:40 DUE TO TIME LIMIT ***",
+)
+
+
+@pytest.mark.parametrize(
+    ("at", "label"),
+    [(1100.0, "hardware/gpu_xid"), (5000.0, "hardware/gpu_xid"), (700.0, "scheduler/time_limit")],
+)
+def test_what_hung_a_job_is_looked_for_where_it_fell_silent_and_not_before(at, label):
+    assert diagnose([*xid(79, at=at), *log(*HUNG)], None, window_s=WINDOW).label == label
+
+
+def test_an_xid_of_the_application_explains_no_exception_that_has_nothing_to_do_with_its_gpu():
+    assert of(xid(43), log("step 1", EXCEPTION)).label == "software/user_code"
+    fault = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    assert of(xid(43), log("step 1", EXCEPTION, fault)).label == "software/cuda_fault"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.evidence import log
+from tests.unit.evidence import kernel, log
 from wheeltapper.diagnosis.advice import Action, advise, nothing_happened
 from wheeltapper.diagnosis.diagnose import diagnose
+from wheeltapper.evidence import Source
 from wheeltapper.scan.ending import NEAR
 
 LAST_WORDS = [
@@ -86,3 +87,45 @@ def test_the_node_that_refused_its_tasks_is_the_suspect():
     answer = diagnose(log("set up", said), None, window_s=1800.0)
     assert answer.label == "unknown/unknown"
     assert [each.node for each in answer.suspects] == ["kite03"]
+
+
+def test_last_words_without_a_name_point_at_the_echo_that_the_log_holds():
+    echo = (
+        "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, remote process exited or there was a network error"
+    )
+    answer = diagnose(log("step 11: loss 2.01", "Traceback (most recent call last):", echo), None, window_s=1800.0)
+    assert (answer.label, answer.root.evidence.line if answer.root else None) == ("unknown/unknown", 3)
+
+
+def test_a_name_that_was_never_found_is_blamed_from_the_first_try():
+    tried = (
+        "[W socket.cpp:601] [c10d] The IPv4 network addresses of (n1, 29500) cannot be retrieved (gai error: -3 - x)."
+    )
+    failed = "socket.gaierror: [Errno -3] Temporary failure in name resolution"
+    answer = diagnose(log(tried, tried, failed), None, window_s=1800.0)
+    assert (answer.label, answer.root.evidence.line if answer.root else None) == ("network/dns", 1)
+    assert nothing_happened(diagnose(log(tried, "step 1: loss 2.0"), None, window_s=1800.0))
+
+
+def test_a_step_that_srun_ends_after_a_failed_task_was_cancelled_by_nobody():
+    killed = "srun: error: c4: task 2: Killed"
+    ended = "srun: Terminating StepId=4411.0"
+    cancelled = "slurmstepd: error: *** STEP 4411.0 ON c3 CANCELLED AT 2025-06-11T03:44:10 ***"
+    assert diagnose(log(killed, ended, cancelled), None, window_s=1800.0).label == "unknown/unknown"
+    assert diagnose(log(cancelled, killed), None, window_s=1800.0).label == "scheduler/cancelled"
+
+
+def test_a_run_that_went_to_its_end_leaves_no_symptom_of_its_scheduler():
+    done = log("step 11: loss 2.01", "[2026-05-01 10:00:00] Training completed")
+    trouble = log("9m Warning FailedMount pod/t-0 MountVolume.SetUp failed for volume d", source=Source.SCHEDULER)
+    assert nothing_happened(diagnose([*trouble, *done], None, window_s=1800.0))
+    assert not nothing_happened(diagnose(trouble, None, window_s=1800.0))
+
+
+def test_a_link_that_came_back_is_nothing_where_no_log_tells_of_a_failure():
+    links = [
+        *kernel("infiniband mlx5_2: Port: 1 Link DOWN", sequence=1),
+        *kernel("infiniband mlx5_2: Port: 1 Link ACTIVE", sequence=2),
+    ]
+    assert nothing_happened(diagnose(links, None, window_s=1800.0))
+    assert not nothing_happened(diagnose(links[:1], None, window_s=1800.0))

@@ -83,6 +83,21 @@ def test_a_line_without_a_time_has_that_of_the_text_before_it():
     assert times == [NOON if each else None for each in near]
 
 
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (b"[rank3]:[E1129 12:11:05.500000123 ProcessGroupNCCL.cpp:629] [Rank 3] x\n", 602.5),
+        (b"W1129 12:01:33.402000 88001 torch/distributed/elastic/api.py:897] x\n", 30.0),
+        (b"[rank0]:[E101 12:01:03.000000001 ProcessGroupNCCL.cpp:629] x\n", 33 * 86400.0),  # New Year lies between
+        (b"codec H264 12:30:00 x\n", 0.0),
+    ],
+)
+def test_glogs_stamp_is_of_the_year_that_the_text_above_tells(line, after):
+    data = b"2025-11-29 12:01:03 step\n" + line
+    assert Clock(timezone.utc).at(piece(data, 25, len(data))) == pytest.approx(NOON + after)
+    assert Clock(timezone.utc).at(piece(line, 0, len(line))) is None
+
+
 @given(st.text())
 def test_no_text_breaks_the_clock(text):
     assert time_of(text, timezone.utc) is None or ":" in text

@@ -8,8 +8,10 @@ from datetime import datetime, timezone
 import pytest
 
 from wheeltapper import catalogue
+from wheeltapper.evidence import Source
 from wheeltapper.kmsg import parse_record
 from wheeltapper.scan import scan_kernel, scan_kernel_log
+from wheeltapper.scan.inputs import kind_of
 from wheeltapper.scan.kernel import looks_like_kernel, parse_line
 
 CATALOGUE = catalogue.load()
@@ -102,3 +104,9 @@ def test_a_saved_log_numbers_its_lines_and_its_boots():
 )
 def test_a_kernel_log_is_told_by_its_stamps(head, kernel):
     assert looks_like_kernel(head.encode()) is kernel
+
+
+def test_under_a_kernel_logs_name_stamps_of_any_precision_count():
+    head = f"[ 9.01] {XID}\n[ 9.3] usb 1-1: new device\n"
+    assert kind_of("console-n7.log", head.encode()) is Source.KERNEL
+    assert kind_of("train.log", head.encode()) is Source.JOB_LOG

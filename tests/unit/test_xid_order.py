@@ -42,3 +42,16 @@ def test_the_drivers_own_advice_outranks_the_order():
     )
     said = answer(xid(31, sequence=1, at=END - 70), xid(109, sequence=2, at=END - 66), advice)
     assert (said.detail, said.confirmed) == ("xid=109", True)
+
+
+def test_the_drivers_advice_makes_its_gpus_undecoded_fault_the_cause():
+    fault = kernel(
+        "NVRM: Xid (PCI:0000:3b:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 05 (0x026001c6 0x0 0x0 0x0 0x0 0x0)",
+        sequence=1,
+        at=END - 70,
+    )
+    advice = "NVRM: Xid (PCI:{}): 154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
+    said = answer(fault, kernel(advice.format("0000:3b:00"), sequence=2, at=END - 69))
+    assert (said.label, said.confirmed, said.disposition.value) == ("hardware/nvlink", True, "reset_gpu")
+    elsewhere = answer(fault, kernel(advice.format("0000:9a:00"), sequence=2, at=END - 69))
+    assert (elsewhere.label, elsewhere.detail) == ("hardware/gpu_xid", "xid=154")

@@ -13,6 +13,12 @@ from wheeltapper.evidence import Finding, Role, Source
 SKEW_S = 60.0
 """Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
 
+LOOKED_S = 900.0
+"""Seconds after the end in which somebody still looks at a node of the job: what a tool prints then is of its end."""
+
+HUNG_S = 300.0
+"""Seconds before a job fell silent in which what hung it may have happened: buffers hold the last words back."""
+
 COMPLETED = "run.completed"
 """The signature of a run that says that it went to its end."""
 
@@ -43,6 +49,8 @@ class _Scene:
     attempt: Attempt | None
     end: float | None
     window_s: float
+    silent_from: float | None
+    """When the job fell silent that was ended because it hung."""
     job_gpus: Mapping[str, tuple[str, ...]]
     boots: Mapping[_Log, str]
     earlier: Mapping[str, int]
@@ -58,10 +66,12 @@ def admit(
     findings: Sequence[Finding], attempt: Attempt | None, window_s: float, job_gpus: Mapping[str, tuple[str, ...]]
 ) -> Admitted:
     """Return which of *findings* may speak about *attempt*."""
+    end, window_s = _end(findings, attempt), max(window_s, _longest_wait(findings) + SKEW_S)
     scene = _Scene(
         attempt,
-        _end(findings, attempt),
-        max(window_s, _longest_wait(findings) + SKEW_S),
+        end,
+        window_s,
+        _silent_from(findings, end, window_s),
         job_gpus,
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
@@ -101,6 +111,18 @@ def _something_failed(findings: Iterable[Finding], attempt: Attempt | None) -> b
 def _longest_wait(findings: Iterable[Finding]) -> float:
     """Return how many seconds the slowest timeout waited before it spoke: what it waited for is at least that old."""
     return max((float(each.fields["ran_ms"]) / 1000 for each in findings if "ran_ms" in each.fields), default=0.0)
+
+
+def _silent_from(findings: Iterable[Finding], end: float | None, window_s: float) -> float | None:
+    """Return when the job fell silent that hung until its end; a silence long before the end was survived."""
+    return min(
+        (
+            each.evidence.at - float(each.fields["quiet_s"])
+            for each in findings
+            if "quiet_s" in each.fields and each.evidence.at is not None and each.evidence.at >= (end or 0.0) - window_s
+        ),
+        default=None,
+    )
 
 
 def _completed(findings: Iterable[Finding]) -> dict[str, int]:
@@ -215,9 +237,13 @@ def _wrong_time(finding: Finding, scene: _Scene) -> str | None:
         return "it happened before the job began"
     if scene.end is None:
         return None
-    if at > scene.end + SKEW_S:
+    was_looked_at = finding.evidence.source is Source.CHECK and finding.evidence.file is not None
+    if at > scene.end + (LOOKED_S if was_looked_at else SKEW_S):
         return "it happened after the job had ended"
-    if at < scene.end - scene.window_s:
+    earliest = scene.end - scene.window_s
+    if scene.silent_from is not None:
+        earliest = min(earliest, scene.silent_from - HUNG_S)
+    if at < earliest:
         return (
             f"it happened {(scene.end - at) / 60:.0f} minutes before the end, outside the window of "
             f"{scene.window_s / 60:.0f} minutes"

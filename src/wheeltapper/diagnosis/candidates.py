@@ -26,7 +26,12 @@ ENDINGS: Mapping[Ending, tuple[str, str]] = {
 NVLINK_ECHO_S = 5.0
 """Neighbours of a GPU that dies report their broken links within five seconds."""
 
-BACK = {"link.down": "link.up", "fs.lustre.lost": "fs.lustre.restored", "fs.nfs.silent": "fs.nfs.answers"}
+BACK = {
+    "link.down": "link.up",
+    "fs.lustre.lost": "fs.lustre.restored",
+    "fs.nfs.silent": "fs.nfs.answers",
+    "fs.ceph.hung": "fs.ceph.back",
+}
 """Signatures of trouble that passes, and of the line that says that it passed."""
 
 APPLICATION = frozenset({"nvidia.xid.13", "nvidia.xid.31"})
@@ -40,11 +45,17 @@ SWITCH_S = 60.0
 BROKEN = frozenset({"python.connection", "nccl.system_error", "nccl.ib.flushed"})
 """Connections that broke without naming the other end: the weakest of all symptoms."""
 
-LAST_WORDS = ("last_words.", "kubernetes.exited", "nccl.connect.retry")
+LAST_WORDS = ("last_words.", "kubernetes.exited", "ending.failed", "nccl.connect.retry")
 """How the signatures begin that say only that something failed, or that it was tried again."""
 
 CONTROLLER = "slurmctld."
 """How the signatures of the controller's own log begin."""
+
+GPU_FAILURES = frozenset({"software/cuda_fault", "software/framework_crash", "network/nccl_timeout"})
+"""What a log says where a kernel on the GPU may have failed: by name, in native code, or on a rank it waited for."""
+
+STEP_CANCELLED = "slurm.cancelled"
+STEP_ENDED = "slurm.step.ended"
 
 SLOWING = frozenset(
     {
@@ -95,6 +106,8 @@ class _Scene:
     otherwise_explained: bool
     cleared: Mapping[tuple[str | None, Label], Finding]
     """By node and label, that the job's own counters show none of it."""
+    failed_without_gpu: bool
+    """The job's log ends in an exception, and no line of it speaks of a GPU."""
     failed_by_itself: bool
     """The job's log says plainly what went wrong, and no collective ran into its timeout."""
 
@@ -137,8 +150,8 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
     return _Scene(
         told=told,
         depths=depths,
-        cancelled=attempt is not None and attempt.ending is Ending.CANCELLED,
-        ended_well=_ended_well(told),
+        cancelled=attempt is not None and attempt.ending is Ending.CANCELLED and not _made_room(told),
+        ended_well=ended_well(told),
         ends=ends,
         waited_for_network=any(
             each.evidence.source is Source.JOB_LOG and family(each.label) == "network" and each.role is not Role.BENIGN
@@ -150,6 +163,7 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
         ),
         failed_at=_failed_at(told),
         cleared=cleared.by_place(told),
+        failed_without_gpu=Depth.EXCEPTION in depths and not _speaks_of_gpu(told),
         otherwise_explained=Depth.EXCEPTION in depths or Depth.ENDING in depths,
         failed_by_itself=any(
             how_deep is Depth.LOG and each.evidence.source is Source.JOB_LOG
@@ -159,7 +173,21 @@ def _scene(told: Sequence[Finding], attempt: Attempt | None) -> _Scene:
     )
 
 
-def _ended_well(told: Sequence[Finding]) -> bool:
+def _speaks_of_gpu(told: Sequence[Finding]) -> bool:
+    return any(
+        each.evidence.source is Source.JOB_LOG and (each.label in GPU_FAILURES or family(each.label) == "hardware")
+        for each in told
+    )
+
+
+def _made_room(told: Sequence[Finding]) -> bool:
+    """True when it was root who cancelled the job, on a node that is down for maintenance."""
+    by_root = any(each.label == "scheduler/cancelled" and each.fields.get("by") == "0" for each in told)
+    return by_root and any(each.label == "scheduler/maintenance" and each.role is Role.ROOT for each in told)
+
+
+def ended_well(told: Sequence[Finding]) -> bool:
+    """True when a job's log says that its run went to its end, and no log of it says anything else."""
     logged = [each for each in told if each.evidence.source is Source.JOB_LOG]
     return any(each.signature == COMPLETED for each in logged) and all(each.role is Role.BENIGN for each in logged)
 
@@ -205,10 +233,10 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it was written after the scheduler had begun to end the job"
     if how_deep is Depth.HINT and (witness := scene.cleared.get((finding.evidence.node, finding.label))):
         return f"the job's own counters on this node clear it: {witness.evidence.text}"
-    if how_deep is Depth.NODE and (family(finding.label) == "network" or finding.label in WAITS):
-        return _reason_against_link(finding, scene)
-    if how_deep is not Depth.CONVICTED and _is_of_application(finding, scene.told):
-        return "the application's own fault on this GPU came just before it"
+    if how_deep is Depth.NODE and (passed := _reason_against_node(finding, scene)):
+        return passed
+    if how_deep is not Depth.CONVICTED and (echoed := _what_it_echoes(finding, scene.told)):
+        return echoed
     if finding.signature.startswith(FULL) and not scene.failed:
         return "no log of the job says that anything failed"
     if finding.evidence.source is Source.CHECK and finding.label in SLOWING and scene.failed_by_itself:
@@ -218,10 +246,26 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
     return None
 
 
+def _what_it_echoes(finding: Finding, told: Sequence[Finding]) -> str | None:
+    if finding.signature == STEP_CANCELLED and _srun_ended(finding, told):
+        return "srun cancelled the step itself, because one of its tasks had failed"
+    if finding.signature == SWITCH_TIMEOUT and _is_of_application(finding, told):
+        return "the application's own fault on this GPU came just before it"
+    return None
+
+
+def _srun_ended(finding: Finding, told: Sequence[Finding]) -> bool:
+    """True for the end of a step that srun had announced just above."""
+    return any(
+        each.signature == STEP_ENDED
+        and each.evidence.file == finding.evidence.file
+        and (each.evidence.line or 0) < (finding.evidence.line or 0)
+        for each in told
+    )
+
+
 def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:
     """True for a context switch that timed out because the application's kernel had failed on the same GPU."""
-    if finding.signature != SWITCH_TIMEOUT:
-        return False
     seen = finding.evidence
     return any(
         each.signature in APPLICATION
@@ -235,6 +279,14 @@ def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:
 def _is_after_the_end(finding: Finding, scene: _Scene) -> bool:
     seen = finding.evidence
     return seen.file is not None and seen.file in scene.ends and (seen.line or 0) > scene.ends[seen.file]
+
+
+def _reason_against_node(finding: Finding, scene: _Scene) -> str | None:
+    if family(finding.label) == "network" or finding.label in WAITS:
+        return _reason_against_link(finding, scene)
+    if finding.label == "software/cuda_fault" and scene.failed_without_gpu:
+        return "the job's log says what the program failed of, and nothing of its GPU"
+    return None
 
 
 def _reason_against_link(finding: Finding, scene: _Scene) -> str | None:

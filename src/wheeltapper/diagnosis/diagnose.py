@@ -12,7 +12,7 @@ from dataclasses import replace
 from wheeltapper.attempt import Attempt
 from wheeltapper.diagnosis import cleared, silent, words
 from wheeltapper.diagnosis.admit import admit
-from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
+from wheeltapper.diagnosis.candidates import LAST_WORDS, Candidate, candidates, ended_well, ending
 from wheeltapper.diagnosis.depth import Depth, depth, is_node_wide, place, story
 from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
@@ -68,10 +68,12 @@ def diagnose(
     rejected = (*admitted.rejected, *set_aside, *cleared.as_rejected(told))
     if possible:
         return _conclude(possible, told, rejected, attempt)
-    symptom = _loudest(told, None)
+    # A root that was set aside explains nothing, and a run that went to its end has no symptom.
+    left = [] if ended_well(told) else [each for each in told if each.role is not Role.ROOT]
+    symptom = _loudest(left, None)
     return Diagnosis(
         symptom=symptom.label if symptom else None,
-        chain=(symptom,) if symptom and symptom.role is not Role.ROOT else (),
+        chain=(symptom,) if symptom else (),
         rejected=rejected[:REJECTED_MAX],
         sentence=words.nothing_found(attempt, symptom),
     )
@@ -81,7 +83,7 @@ def _conclude(
     possible: Sequence[Candidate], told: Sequence[Finding], rejected: Sequence[Rejected], attempt: Attempt | None
 ) -> Diagnosis:
     first = possible[0]
-    root = _raised(first.finding, told)
+    root = _told_first(_raised(first.finding, told), told)
     symptom = _loudest(told, root)
     # An echo that the catalogue gives no label is worth a line of the chain, but no name.
     named = symptom if symptom is not None and symptom.label != UNKNOWN else None
@@ -129,6 +131,26 @@ def _raised(root: Finding, told: Sequence[Finding]) -> Finding:
         if each == root or (each.label == root.label and each.disposition is Disposition.NONE and _alike(each, root))
     )
     return replace(first, disposition=disposition)
+
+
+def _told_first(root: Finding, told: Sequence[Finding]) -> Finding:
+    """Return *root* with the line in its log at which the trouble shows first.
+
+    What was tried again and failed at last began at the first try; last words that name nothing stand for the echo
+    that the log holds of it.
+    """
+    seen = root.evidence
+    if seen.source is not Source.JOB_LOG:
+        return root
+    nameless = root.label == UNKNOWN and root.signature.startswith(LAST_WORDS)
+    for each in told:
+        if each.evidence.file != seen.file:
+            continue
+        is_first_try = each.signature.startswith(f"{root.signature}.") and each.role is Role.CONFIRM
+        is_echo = nameless and each.role is Role.CASCADE and each.label != UNKNOWN
+        if is_echo or (is_first_try and (each.evidence.line or 0) < (seen.line or 0)):
+            return replace(root, evidence=each.evidence)
+    return root
 
 
 def _alike(one: Finding, other: Finding) -> bool:

@@ -37,9 +37,10 @@ def _judged(readings: Sequence[Reading]) -> list[Finding]:
     samples = [each for reading in readings for each in reading.samples]
     states = [each for reading in readings for each in reading.gpus]
     dumps = [each for reading in readings for each in reading.dumps]
-    if not (samples or states or dumps):
+    seen = [each for reading in readings for each in reading.ports]
+    if not (samples or states or dumps or seen):
         return []
-    from wheeltapper.inputs.judging import cgroups, congestion, counters, gpus, recorder  # noqa: PLC0415
+    from wheeltapper.inputs.judging import cgroups, congestion, counters, gpus, ports, recorder  # noqa: PLC0415
 
     grown = counters.growths(samples)
     return [
@@ -49,6 +50,7 @@ def _judged(readings: Sequence[Reading]) -> list[Finding]:
         *cgroups.judge(samples),
         *gpus.judge(states),
         *recorder.judge(dumps),
+        *ports.judge(seen),
     ]
 
 

@@ -15,6 +15,7 @@ from wheeltapper.labels import label
 
 if TYPE_CHECKING:
     from wheeltapper.inputs.judging.gpus import Gpu
+    from wheeltapper.inputs.judging.ports import Port
     from wheeltapper.inputs.judging.recorder import Dump
 
 
@@ -97,14 +98,16 @@ class Sample:
 class Reading:
     """What one document says.
 
-    ``findings`` stand on their own; ``samples``, ``gpus`` and ``dumps`` are judged when all documents are read.
-    ``jobs`` are names under which the document knows the job that is asked about, ``places`` pods and their nodes.
+    ``findings`` stand on their own; ``samples``, ``gpus``, ``dumps`` and ``ports`` are judged when all documents are
+    read. ``jobs`` are names under which the document knows the job that is asked about, ``places`` pods and their
+    nodes.
     """
 
     findings: tuple[Finding, ...] = ()
     samples: tuple[Sample, ...] = ()
     gpus: tuple[Gpu, ...] = ()
     dumps: tuple[Dump, ...] = ()
+    ports: tuple[Port, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     jobs: tuple[str, ...] = ()
     places: tuple[tuple[str, str], ...] = ()

@@ -1,7 +1,8 @@
 """The time of a line, in the forms in which programs of a training job write it.
 
 A time without a date, or with a date without a year (glog before 0.5, syslog), says when within an unknown year: it
-counts as unknown, because a wrong year would set evidence outside every window.
+counts as unknown, because a wrong year would set evidence outside every window. Only glog's is read all the same where
+the text above it tells the year, because PyTorch stamps so what ends a run whose other lines have whole dates.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ _FORMS = tuple(
     )
 )
 
+_GLOG = re.compile(
+    rf"(?:^|(?<=[\s\[]))[IWEF](?P<month>\d{{1,2}})(?P<day>\d\d) {_TIME_OF_DAY}(?:\.(?P<fraction>\d{{1,9}}))?[ \]]"
+)
+"""``E0611 03:41:18.114207 1234 file.cc:1]`` of glog, ``E611 03:41:18.114207733 File.cpp:1]`` of PyTorch itself."""
+
 
 def time_of(text: str, zone: tzinfo | None) -> float | None:
     """Return the first time in *text* as Unix seconds; without an offset it is of *zone*, None being this machine's."""
@@ -71,13 +77,23 @@ class Clock:
         """Return the time of *piece* as Unix seconds; None when neither it nor the text before it tells."""
         if piece.start == self._start:
             return self._at
-        own = time_of(piece.raw[:TIME_WITHIN].decode("latin-1"), self._zone)
+        text = piece.raw[:TIME_WITHIN].decode("latin-1")
+        own = time_of(text, self._zone)
         if own is None:
-            own = self._above(piece)
-        else:
-            self._told = piece.start
+            above = self._above(piece)
+            own = _in_year_of(above, text, self._zone)
+            if own is None:
+                self._start, self._at = piece.start, above
+                return above
+        self._told = piece.start
         self._start, self._at = piece.start, own
         return own
+
+    def quiet_before(self, piece: Piece) -> float | None:
+        """Return how many seconds before *piece* the text above it was written; None where a time is unknown."""
+        at = self.at(piece)
+        before = last_time_of(piece.before.decode("latin-1"), self._zone)
+        return max(0.0, at - before) if at is not None and before is not None else None
 
     def _above(self, piece: Piece) -> float | None:
         # In a burst the text before a line was searched for the line before it: only what is new needs a look.
@@ -88,6 +104,17 @@ class Clock:
             self._told = piece.start
             return at
         return self._at if follows and piece.start - self._told <= BEFORE else None
+
+
+def _in_year_of(known: float | None, text: str, zone: tzinfo | None) -> float | None:
+    """Return the time that glog wrote into *text* without a year, in the year that brings it nearest to *known*."""
+    found = _GLOG.search(text)
+    if known is None or not found:
+        return None
+    year = datetime.fromtimestamp(known, zone or timezone.utc).year
+    told = {**found.groupdict(), "offset": None}
+    moments = (_seconds({**told, "year": str(each)}, zone) for each in (year - 1, year, year + 1))
+    return min((each for each in moments if each is not None), key=lambda each: abs(each - known), default=None)
 
 
 def _times(ticks: Iterator[int], text: str, zone: tzinfo | None) -> Iterator[float]:

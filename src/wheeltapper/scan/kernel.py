@@ -172,7 +172,7 @@ def may_be_kernel(head: bytes) -> bool:
     For files that are named like a kernel's log: the name of a file is a hint, its content decides.
     """
     lines = _first_lines(head)
-    known = sum(1 for line in lines if _speaker(line) is not None or _DRIVER.match(line))
+    known = sum(1 for line in lines if _speaker(line) is not None or _UPTIME.match(line) or _DRIVER.match(line))
     return 2 * known >= len(lines)
 
 

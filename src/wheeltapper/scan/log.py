@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -17,6 +17,9 @@ from wheeltapper.scan.clock import Clock
 from wheeltapper.scan.ending import Ending
 from wheeltapper.scan.finding import Kind, bounded, excerpt, finding, gpu_of, node_of
 from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_prefix
+
+HANGS = frozenset({"network/nccl_timeout", "scheduler/time_limit", "scheduler/cancelled"})
+"""How a run ends that hung: what stopped it lies before its silence, however long that was."""
 
 
 def scan_log(
@@ -152,4 +155,6 @@ def _finding(seen: _Sighting, origin: _Origin, clock: Clock) -> Finding:
         line=seen.piece.number,
         offset=seen.piece.offset,
     )
-    return finding(seen.match, evidence)
+    found = finding(seen.match, evidence)
+    quiet = clock.quiet_before(seen.piece) if found.label in HANGS else None
+    return replace(found, fields={**found.fields, "quiet_s": f"{quiet:.0f}"}) if quiet else found

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.evidence import log, watchdog
 from tests.unit.inputs.given import moment, of, only, told
+from wheeltapper.diagnosis.diagnose import diagnose
 from wheeltapper.evidence import Disposition
 
 HEAD = "\n==============NVSMI LOG==============\n\nTimestamp                                 : Thu Mar  5 02:48:19 2026\n\n"
@@ -62,6 +64,13 @@ def gpus(*changes: dict[str, object], name: str = "nvidia-smi-q.n13.txt"):
 
 def test_a_software_power_cap_and_old_errors_are_normal():
     assert gpus({}, {}).findings == ()
+
+
+@pytest.mark.parametrize(("ended", "label"), [("02:40:00", "hardware/thermal"), ("01:20:00", "network/nccl_timeout")])
+def test_a_gpu_that_was_looked_at_soon_after_the_end_counts_and_long_after_not(ended, label):
+    hot = gpus({"heat": "Active", "degrees": 92, "limit": "GPU Slowdown Temp : 92 C"}, {})
+    end = log(f"2026-03-05 {ended} step 7: loss 2.0", *watchdog(0))
+    assert diagnose([*hot.findings, *end], None, window_s=1800.0).label == label
 
 
 @pytest.mark.parametrize(

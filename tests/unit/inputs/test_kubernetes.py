@@ -114,6 +114,14 @@ def test_tabs_in_json_and_lists_are_read():
     assert text.encode()[finding.evidence.offset :].lstrip().startswith(b'"reason"')
 
 
+def test_an_object_whose_version_was_cut_off_is_read_all_the_same():
+    whole = pod(reason="Evicted", message="The node was low on resource: memory.")
+    cut = {key: value for key, value in whole.items() if key != "apiVersion"}
+    assert labels(of({"pod.json": json.dumps(cut, indent=1)})) == ["scheduler/evicted"]
+    assert labels(of({"pod.yaml": yaml.safe_dump(cut)})) == ["scheduler/evicted"]
+    assert of({"notes.json": '{"kind": "Poem", "metadata": {}, "reason": "Evicted"}'}).findings == ()
+
+
 def test_a_node_that_stopped_reporting_is_down_and_a_healthy_one_silent():
     def node(ready: str) -> str:
         ready_condition = {"type": "Ready", "status": ready, "message": "Kubelet stopped posting node status."}
@@ -157,6 +165,14 @@ def test_in_the_table_of_events_only_this_jobs_count():
         (
             "Warning  PyTorchJobFailed  pytorchjob/bert  PyTorchJob bert was active longer than specified deadline",
             "scheduler/time_limit",
+        ),
+        (
+            "Normal   EvictedDueToPreempted  workload/pytorchjob-bert-2e1  Preempted to accommodate a workload (UID: 0d3f)",
+            "scheduler/preempted",
+        ),
+        (
+            "Normal   Stopped  pytorchjob/bert  Preempted to accommodate a workload (UID: 0d3f, JobUID: 9c2) due to x",
+            "scheduler/preempted",
         ),
         ("Warning  PreemptScheduled  node/gpu-7  VM is to be preempted", "scheduler/preempted"),
         ("Normal   ScaleDown  pod/bert-worker-1  deleting pod for node scale down", "scheduler/evicted"),

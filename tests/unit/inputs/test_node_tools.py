@@ -25,6 +25,13 @@ def test_spare_ports_and_disabled_ones_are_no_fault(ports):
     assert of({"ibstat-big-15.txt": ibstat(*ports)}).findings == ()
 
 
+def test_a_port_that_polls_is_down_where_the_same_port_is_up_on_the_other_nodes():
+    files = {"ibstat-n1.txt": ibstat(UP), "ibstat-n2.txt": ibstat(UP), "ibstat-n3.txt": ibstat(POLLING)}
+    assert [row[:2] for row in told(of(files))] == [("network/link_down", "n3")]
+    spare = {"ibstat-n1.txt": ibstat(UP, POLLING), "ibstat-n2.txt": ibstat(UP, POLLING)}
+    assert of(spare).findings == ()
+
+
 SENSORS = "CPU1 Temp        | {cpu}\nFAN7             | {fan}\nInlet Temp       | 24 degrees C      | ok\n"
 
 

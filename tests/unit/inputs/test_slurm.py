@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.inputs.given import labels, moment, of, only, told
+from tests.unit.inputs.given import labels, moment, of, told
 from wheeltapper.attempt import Ending
+from wheeltapper.diagnosis.diagnose import diagnose
+from wheeltapper.evidence import Role
 
 SACCT = """JobID           JobName      State ExitCode      NodeList               Start                 End
 ------------ ---------- ---------- -------- ------------- ------------------- -------------------
@@ -34,9 +36,9 @@ def test_the_jobs_own_row_counts_and_its_steps_do_not(state, label, ending):
     assert found.attempt.nodes == ("rk04", "rk05", "rk06", "rk07", "rk08")
 
 
-def test_a_failed_job_is_no_cause_and_a_running_one_has_not_ended():
+def test_that_a_job_failed_is_a_symptom_and_a_running_one_has_not_ended():
     found = of({"sacct.txt": SACCT.format(state="FAILED", code="1:0")})
-    assert found.findings == ()
+    assert [(each.label, each.role.value) for each in found.findings] == [("unknown/unknown", "symptom")]
     assert found.attempt is not None
     assert (found.attempt.ending, found.attempt.exit_code) == (Ending.FAILED, 1)
     assert of({"sacct.txt": SACCT.format(state="RUNNING", code="0:0")}).attempt is None
@@ -160,9 +162,21 @@ def test_a_planned_window_makes_the_lost_node_its_symptom():
     assert [(each.label, each.role.value) for each in of(files).findings] == [("hardware/node_down", "root")]
 
 
+@pytest.mark.parametrize(("uid", "label"), [("0", "scheduler/maintenance"), ("1000", "scheduler/cancelled")])
+def test_root_who_cancels_on_a_node_under_maintenance_made_room_and_a_user_did_not(uid, label):
+    found = of(
+        {
+            "resv.txt": "ReservationName=PDU StartTime=2026-09-01T06:00:00 EndTime=2026-09-01T18:00:00\n"
+            "   Nodes=a[5-6] Flags=MAINT,IGNORE_JOBS\n   Users=root State=ACTIVE\n",
+            "sacct.txt": f"JobID|State|ExitCode|NodeList\n77|CANCELLED by {uid}|0:0|a[5-6]\n",
+        }
+    )
+    assert diagnose(found.findings, found.attempt, window_s=1800.0).label == label
+
+
 def test_nodes_that_no_evidence_names_are_of_another_naming_and_left_out():
     files = {"job.txt": JOB.format(state="FAILED", reason="None"), "n9/memory.events": "oom_kill 1\n"}
     found = of(files)
     assert found.attempt is not None
     assert found.attempt.nodes == ()
-    assert only(found).evidence.node == "n9"
+    assert [each.evidence.node for each in found.findings if each.role is Role.ROOT] == ["n9"]

@@ -32,8 +32,11 @@ ENDINGS: Mapping[Ending, Rule] = {
     Ending.PREEMPTED: Rule("ending.preempted", "scheduler/preempted", "Slurm says that the job was preempted"),
     Ending.NODE_FAIL: Rule("ending.node_fail", "hardware/node_down", "Slurm says that a node of the job failed"),
     Ending.OUT_OF_MEMORY: Rule("ending.out_of_memory", "resource/host_oom", "Slurm counts the job as out of memory"),
+    Ending.FAILED: Rule(
+        "ending.failed", "unknown/unknown", "Slurm says that the job failed, and not why", Role.SYMPTOM
+    ),
 }
-"""The words for an end that are a cause; FAILED is none."""
+"""The words for an end: a cause each, but for FAILED, which says that there is one."""
 
 REASONS: tuple[tuple[re.Pattern[str], Rule], ...] = (
     (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from wheeltapper.attempt import Attempt
+from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.evidence import Finding, Source
 from wheeltapper.inputs.judging.slurm import (
     ENDINGS,
@@ -84,7 +84,8 @@ def _of_job(document: Document, record: Record, attempt: Attempt) -> Iterator[Fi
             yield rule.of(document.seen(line, Source.SCHEDULER, node=None), job=attempt.job)
             return
     if rule_of_state := ENDINGS.get(attempt.ending):
-        seen = document.seen(line, Source.SCHEDULER, node=attempt.failed_node)
+        node = attempt.failed_node if attempt.ending is Ending.NODE_FAIL else None
+        seen = document.seen(line, Source.SCHEDULER, node=node)
         yield rule_of_state.of(seen, job=attempt.job)
 
 

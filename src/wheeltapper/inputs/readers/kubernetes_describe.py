@@ -11,7 +11,7 @@ from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
 _OURS = re.compile(
     r"^Name: {2,}\S+\n(?:.*\n){0,3}(?:Namespace|Roles|Priority|Labels): {2,}"
-    r"|\A(?: *[A-Za-z][\w -]*:.*\n){0,15}? *(?:Last )?State: {2,}(?:Terminated|Waiting) *\n +Reason: {2,}",
+    r"|\A(?:[\w.-]+\n)?(?: *[A-Za-z][\w -]*:.*\n){0,15}? *(?:Last )?State: +(?:Terminated|Waiting) *\n +Reason: +",
     re.MULTILINE,
 )
 """A whole description, or a part of one that begins with a container."""

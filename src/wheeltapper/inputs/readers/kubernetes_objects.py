@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from wheeltapper.inputs.tree import Item
 
 _OURS = re.compile(r"""^\s*(?:\{\s*)?["']?apiVersion["']?\s*:""", re.MULTILINE)
+_CUT = re.compile(
+    r"""^\s*(?:\{\s*)?["']?kind["']?\s*:\s*["']?(?:Pod|Node|Event|PyTorchJob|MPIJob|JobSet|Job|TrainJob|RayJob|Workload)\b""",
+    re.MULTILINE,
+)
+"""An object whose first line was cut off: people leave it out when they shorten what they show."""
+
 _JOB_LABELS = (
     "training.kubeflow.org/job-name",
     "batch.kubernetes.io/job-name",
@@ -27,7 +33,9 @@ _JOB_KINDS = frozenset({"PyTorchJob", "MPIJob", "TFJob", "Job", "JobSet", "Train
 
 
 def _recognises(document: Document) -> bool:
-    return bool(_OURS.search(document.head)) and "kind" in document.head
+    if _OURS.search(document.head):
+        return "kind" in document.head
+    return bool(_CUT.search(document.head)) and "metadata" in document.head
 
 
 def _read(document: Document, catalogue: Catalogue) -> Reading:

@@ -14,6 +14,7 @@ from wheeltapper.inputs.model import Document, Line, Reader, Reading
 
 _HEAD = re.compile(r"^\s*JobID(?:Raw)?\b.*\bState\b", re.MULTILINE)
 _RULE = re.compile(r"^\s*-{3,}(?:\s+-{2,})+\s*$")
+_BY = re.compile(r"CANCELLED by (?P<uid>\d+)")
 _JOB = re.compile(r"^\d+(?:_\d+)?(?:\+\d+)?$")
 
 
@@ -39,7 +40,8 @@ def _read(document: Document, _catalogue: Catalogue) -> Reading:
         # A record is written when all is over: it has no moment of its own, and the log's line comes before it.
         if rule := ENDINGS.get(attempt.ending):
             seen = document.seen(row.line, Source.SCHEDULER, node=attempt.failed_node)
-            findings.append(rule.of(seen, job=attempt.job))
+            by = _BY.match(row.cells.get("State", ""))
+            findings.append(rule.of(seen, job=attempt.job, **({"by": by["uid"]} if by else {})))
     return Reading(
         findings=tuple(findings), attempts=tuple(attempts), jobs=tuple({each.job: None for each in attempts})
     )
