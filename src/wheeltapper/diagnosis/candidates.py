@@ -12,7 +12,7 @@ from wheeltapper.diagnosis.depth import ENDING, FULL, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
-from wheeltapper.labels import Label, family
+from wheeltapper.labels import UNKNOWN, Label, family
 
 ENDINGS: Mapping[Ending, tuple[str, str]] = {
     Ending.TIME_LIMIT: ("scheduler/time_limit", "the time limit was reached"),
@@ -56,6 +56,13 @@ SLOWING = frozenset(
     }
 )
 """What a check of the node finds and what makes ranks late, but ends no program by itself."""
+
+CANCELLED = "slurm.cancelled"
+
+TASK_ENDED = "slurm.task.exited"
+
+TERMINATING, EXITED = "Terminating StepId", "Exited with exit code"
+"""srun's words when a task fails, before it cancels the step by itself; a person's cancel comes before all of them."""
 
 EXPLAINED = frozenset({"scheduler/quota", "scheduler/maintenance"})
 """Why the scheduler ended the job, where it told the job only that it ended it."""
@@ -109,6 +116,15 @@ def ending(attempt: Attempt | None) -> tuple[Finding, ...]:
     return (
         Finding(f"{ENDING}{attempt.ending.value}", Label(label), Role.ROOT, Disposition.NONE, evidence, "", summary),
     )
+
+
+def failed(attempt: Attempt | None) -> Finding | None:
+    """Return the scheduler's word that *attempt* failed, which says no more than that something went wrong."""
+    if attempt is None or attempt.ending is not Ending.FAILED:
+        return None
+    text = f"ended as {attempt.ending.value} with exit code {attempt.exit_code}:{attempt.signal}"
+    evidence = Evidence(Source.SCHEDULER, text, at=attempt.end)
+    return Finding(f"{ENDING}failed", UNKNOWN, Role.SYMPTOM, Disposition.NONE, evidence, "", "the scheduler's word")
 
 
 def candidates(told: Sequence[Finding], attempt: Attempt | None) -> tuple[list[Candidate], list[Rejected]]:
@@ -199,6 +215,8 @@ def _is_link_echo(finding: Finding, told: Sequence[Finding]) -> bool:
 def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | None:
     if scene.cancelled and how_deep is not Depth.CONVICTED and finding.label != "scheduler/cancelled":
         return "the job was cancelled, and only proven hardware faults weigh more"
+    if finding.signature == CANCELLED and finding.fields.get("what") == "STEP" and _a_task_had_failed(finding, scene):
+        return "srun had ended the step because one of its tasks had failed"
     if scene.ended_well and how_deep is not Depth.CONVICTED:
         return "the run went to its end"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
@@ -216,6 +234,17 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
     if how_deep in {Depth.LOG, Depth.EXCEPTION}:
         return scene.exceptions.reason_against(finding, how_deep)
     return None
+
+
+def _a_task_had_failed(cancelled: Finding, scene: _Scene) -> bool:
+    seen = cancelled.evidence
+    return any(
+        each.signature == TASK_ENDED
+        and each.evidence.file == seen.file
+        and (each.evidence.line or 0) < (seen.line or 0)
+        and (TERMINATING in each.evidence.text or EXITED in each.evidence.text)
+        for each in scene.told
+    )
 
 
 def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:

@@ -9,7 +9,7 @@ from wheeltapper import labels
 from wheeltapper.diagnosis.together import PREFIX as INFERRED
 from wheeltapper.evidence import Disposition, Finding, Role, Source
 
-EXCEPTIONS = frozenset({"python.exception", "python.file_missing"})
+EXCEPTIONS = frozenset({"python.exception", "python.file_missing", "python.compiler"})
 """Signatures of an exception that says no more than that the program gave up; many are caught and survived."""
 
 WAITS = frozenset({"resource/shared_fs_io"})
