@@ -215,8 +215,6 @@ def _is_link_echo(finding: Finding, told: Sequence[Finding]) -> bool:
 def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | None:
     if scene.cancelled and how_deep is not Depth.CONVICTED and finding.label != "scheduler/cancelled":
         return "the job was cancelled, and only proven hardware faults weigh more"
-    if finding.signature == CANCELLED and finding.fields.get("what") == "STEP" and _a_task_had_failed(finding, scene):
-        return "srun had ended the step because one of its tasks had failed"
     if scene.ended_well and how_deep is not Depth.CONVICTED:
         return "the run went to its end"
     if how_deep not in {Depth.CONVICTED, Depth.MACHINE, Depth.ENDING} and _is_after_the_end(finding, scene):
@@ -233,18 +231,22 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
     if how_deep in {Depth.LOG, Depth.EXCEPTION}:
         return scene.exceptions.reason_against(finding, how_deep)
-    return None
+    return _reason_against_cancel(finding, scene)
 
 
-def _a_task_had_failed(cancelled: Finding, scene: _Scene) -> bool:
-    seen = cancelled.evidence
-    return any(
+def _reason_against_cancel(finding: Finding, scene: _Scene) -> str | None:
+    """Return why a step's cancellation is nobody's wish: srun cancels the step itself when a task fails."""
+    if finding.signature != CANCELLED or finding.fields.get("what") != "STEP":
+        return None
+    seen = finding.evidence
+    ended = any(
         each.signature == TASK_ENDED
         and each.evidence.file == seen.file
         and (each.evidence.line or 0) < (seen.line or 0)
         and (TERMINATING in each.evidence.text or EXITED in each.evidence.text)
         for each in scene.told
     )
+    return "srun had ended the step because one of its tasks had failed" if ended else None
 
 
 def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from wheeltapper.scan.blocks import Readable
 
@@ -26,6 +27,7 @@ _STEP = re.compile(
     rb"(?i)(?<![a-z])(?:global[_ ]?)?(?:step|iteration|iter)[\"']?\s{0,3}[:=#]?\s{0,8}(\d{1,12})(?![\d.]\d)(?=.*loss)"
     rb"|loss.{1,160}[\"']epoch[\"']: ?(\d+\.\d+)"
     rb"|(?<![a-z])epoch[ :=]{1,3}(\d{1,6})\b(?=.*loss)"
+    rb"|(?<![a-z])trial (\d{1,6}) finished with value"
 )
 """A step, an iteration or an epoch, with the loss in the same line."""
 
@@ -54,7 +56,7 @@ class Ending:
         """
         start = max(0, offset - (self._end - len(self._tail)))
         steps = [float(found.group(found.lastindex or 0)) for found in _STEP.finditer(self._tail, start)]
-        rising = [later for earlier, later in zip(steps, steps[1:], strict=False) if later > earlier]
+        rising = [later for earlier, later in pairwise(steps) if later > earlier]
         return len(rising) >= STEPS_AFTER and rising == sorted(rising)
 
     def is_last_word(self, offset: int, length: int) -> bool:

@@ -19,7 +19,6 @@ from wheeltapper.scan.ending import Ending
 from wheeltapper.scan.finding import Kind, bounded, excerpt, finding, gpu_of, node_of
 from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_foreign_prefix, without_prefix
 
-
 WENT_ON = "run.went_on"
 """The signature of a run that took further steps after all that its log tells of failures."""
 
@@ -145,9 +144,12 @@ def _sightings(piece: Piece, catalogue: Catalogue, source: Source, rank_of_file:
     if is_echo(text):
         return
     matches = catalogue.match(text, source)
-    if source is Source.JOB_LOG and all(match.last_words for match in matches):
+    if source is Source.JOB_LOG:
         bare, named = without_foreign_prefix(text)
-        if bare != text and not is_echo(bare) and (more := catalogue.match(bare, source)):
+        if is_echo(bare):
+            return
+        unsaid = bare != text and all(match.last_words for match in matches)
+        if unsaid and (more := catalogue.match(bare, source)):
             text, matches, labelled = bare, more, named if named is not None else labelled
     for match in matches:
         said = match.fields.get("rank")

@@ -13,27 +13,38 @@ _PREFIX = re.compile(
     | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:(?:[ ](?![ ]))?                # mpirun --tag-output
     | \[default\d{1,4}\]:(?:[ ](?![ ]))?                                  # torchrun --tee, which counts within a node
     | [ ]{0,5}(?P<srun>\d{1,6}):[ ]                                       # srun --label
-    | \((?:[A-Za-z_][\w.:-]*(?:\([^()]{0,40}\))?[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]      # Ray's actors and tasks
+    | \((?:[A-Za-z_][\w.:-]*(?:\([^()]{0,40}\))?[ ])?(?:rank=\d+[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]  # Ray's actors
     | \((?:raylet(?:,[ ]ip=[\w.:]+)?|autoscaler[ ]\+\w+)\)[ ]                           # Ray's own
-    | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?[ |]+  # container runtimes
+    | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?(?:[ ]?\|)?[ ]  # containers
     """,
     re.VERBOSE,
 )
 
 _FOREIGN = re.compile(
     r"""
-      (?:\w{3}[ ])?\w{3}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d(?:[ ]\d{4})?(?:[ ](?=\S))?       # syslog's and horovodrun's time
+      # syslog's and horovodrun's time
+      (?:\w{3}[ ])?\w{3}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d(?:[ ]\d{4})?(?:[ ](?=\S))?
       (?:[\w.-]{1,64}[ ][\w./-]{1,32}(?:\[\d+\])?:[ ])?
-    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ ]        # a time
-    | \[pod/[\w./-]{1,160}\][ ]                                                         # kubectl logs --prefix
-    | [a-z0-9][a-z0-9.-]{0,80}-\d+[ ](?:pytorch|tensorflow|trainer|train|main|master|worker|launcher|ray-\w+)[ ]  # stern
-    | [\w.-]{1,64}[ ]{0,20}\|[ ]                                                        # docker compose, SageMaker
-    | \[\d+(?:,[\w.:,-]{1,80})?\]<std(?:err|out)>:                                      # horovodrun, SageMaker's mpirun
-    | \[?[Rr]ank[ :=]{0,2}(?P<rank>\d{1,6})\]?:?[ ]                                     # a program's own
-    | \[(?=[^\]]*\d)[\w.:,/=-]{1,80}\]:?[ ]?                                            # [0], [worker-1], [gpu07:3]
-    | \((?:[\w.-]{1,64},[ ]){0,3}(?:rank=(?P<sky>\d{1,6}),[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]  # SkyPilot
-    | (?!python)(?=[\w.-]*\d)[A-Za-z0-9][\w.-]{0,62}:[ ]                                # pdsh, clush, DeepSpeed's hosts
+      # a time
+    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ ]
+      # kubectl logs --prefix, and stern
+    | \[pod/[\w./-]{1,160}\][ ]
+    | [a-z0-9][a-z0-9.-]{0,80}-\d+[ ](?:pytorch|tensorflow|trainer|train|main|master|worker|launcher|ray-\w+)[ ]
+      # docker compose, SageMaker and its mpirun, horovodrun
+    | [\w.-]{1,64}[ ]{0,20}\|[ ]
+    | \[\d+(?:,[\w.:,-]{1,80})?\]<std(?:err|out)>:
     | std(?:err|out):[ ]
+      # a program's own: "Rank 0: ", "[0] ", "[worker-1]:", "[gpu07:3] "
+    | \[?[Rr]ank[ :=]{0,2}(?P<rank>\d{1,6})\]?:?[ ]
+    | \[(?=[^\]]*\d)[\w.:,/=-]{1,80}\]:?(?:[ ](?![ ]))?
+      # SkyPilot
+    | \((?:[\w.-]{1,64},[ ]){0,3}(?:rank=(?P<sky>\d{1,6}),[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]
+      # pdsh, clush, the hosts of DeepSpeed
+    | (?!python)(?=[\w.-]*\d)[A-Za-z0-9][\w.-]{0,62}:[ ]
+      # vLLM, on each line of a traceback
+    | (?:ERROR|CRITICAL)[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ]\[[\w./]{1,80}:\d+\][ ]
+      # torchrun's report of a rank
+    | [ ]{2}(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b)
     """,
     re.VERBOSE,
 )
