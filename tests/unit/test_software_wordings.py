@@ -122,13 +122,3 @@ def test_a_compiler_that_is_missing_outranks_the_compilation_that_failed():
         window_s=1800.0,
     )
     assert answer.label == "software/env_mismatch"
-
-
-def test_a_step_that_srun_ended_after_a_failed_task_was_cancelled_by_nobody():
-    ended = "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-03-01T10:00:00 ***"
-    failed = "srun: error: n2: task 9: Exited with exit code 1"
-    assert diagnose(log(failed, ended), None, window_s=1800.0).label == "unknown/unknown"
-    assert (
-        diagnose(log(ended, "srun: error: n2: task 9: Terminated"), None, window_s=1800.0).label
-        == "scheduler/cancelled"
-    )

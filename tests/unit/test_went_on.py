@@ -55,6 +55,10 @@ def test_a_log_that_went_on_and_then_failed_tells_of_a_failure():
     assert not nothing(*CAUGHT, *megatron(3, 4, 5, 6, 7), *watchdog(0))
 
 
+def test_last_words_after_the_steps_are_of_an_end():
+    assert not nothing(*CAUGHT, *megatron(3, 4, 5, 6, 7), "Exited with exit code 1.")
+
+
 def test_a_scheduler_that_counts_the_job_as_failed_is_believed_first():
     attempt = Attempt(key="12@", job="12", ending=Ending.FAILED, nodes=("n1",))
     assert not nothing(*CAUGHT, *megatron(3, 4, 5, 6, 7), attempt=attempt)

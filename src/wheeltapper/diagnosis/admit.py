@@ -67,7 +67,6 @@ def admit(
     findings: Sequence[Finding], attempt: Attempt | None, window_s: float, job_gpus: Mapping[str, tuple[str, ...]]
 ) -> Admitted:
     """Return which of *findings* may speak about *attempt*."""
-    went_on = _went_on(findings, attempt)
     scene = _Scene(
         attempt,
         _end(findings, attempt),
@@ -76,9 +75,9 @@ def admit(
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
         _completed(findings),
-        went_on,
+        _went_on(findings, attempt),
         _job(findings, attempt),
-        _something_failed(findings, attempt, went_on),
+        _something_failed(findings, attempt),
     )
     admitted: list[Finding] = []
     rejected: dict[tuple[str, str | None, str | None, str], Rejected] = {}
@@ -100,9 +99,10 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
     return max(logged, default=None)
 
 
-def _something_failed(findings: Iterable[Finding], attempt: Attempt | None, went_on: frozenset[str]) -> bool:
+def _something_failed(findings: Sequence[Finding], attempt: Attempt | None) -> bool:
     if attempt is not None and attempt.ending is not Ending.COMPLETED:
         return True
+    went_on = _went_on(findings, attempt)
     return any(
         each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
         for each in findings

@@ -12,7 +12,7 @@ from wheeltapper.diagnosis.depth import ENDING, FULL, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
-from wheeltapper.labels import UNKNOWN, Label, family
+from wheeltapper.labels import Label, family
 
 ENDINGS: Mapping[Ending, tuple[str, str]] = {
     Ending.TIME_LIMIT: ("scheduler/time_limit", "the time limit was reached"),
@@ -56,13 +56,6 @@ SLOWING = frozenset(
     }
 )
 """What a check of the node finds and what makes ranks late, but ends no program by itself."""
-
-CANCELLED = "slurm.cancelled"
-
-TASK_ENDED = "slurm.task.exited"
-
-TERMINATING, EXITED = "Terminating StepId", "Exited with exit code"
-"""srun's words when a task fails, before it cancels the step by itself; a person's cancel comes before all of them."""
 
 EXPLAINED = frozenset({"scheduler/quota", "scheduler/maintenance"})
 """Why the scheduler ended the job, where it told the job only that it ended it."""
@@ -116,15 +109,6 @@ def ending(attempt: Attempt | None) -> tuple[Finding, ...]:
     return (
         Finding(f"{ENDING}{attempt.ending.value}", Label(label), Role.ROOT, Disposition.NONE, evidence, "", summary),
     )
-
-
-def failed(attempt: Attempt | None) -> Finding | None:
-    """Return the scheduler's word that *attempt* failed, which says no more than that something went wrong."""
-    if attempt is None or attempt.ending is not Ending.FAILED:
-        return None
-    text = f"ended as {attempt.ending.value} with exit code {attempt.exit_code}:{attempt.signal}"
-    evidence = Evidence(Source.SCHEDULER, text, at=attempt.end)
-    return Finding(f"{ENDING}failed", UNKNOWN, Role.SYMPTOM, Disposition.NONE, evidence, "", "the scheduler's word")
 
 
 def candidates(told: Sequence[Finding], attempt: Attempt | None) -> tuple[list[Candidate], list[Rejected]]:
@@ -231,22 +215,7 @@ def _reason_against(finding: Finding, how_deep: Depth, scene: _Scene) -> str | N
         return "it makes ranks late; nobody waited for one until a timeout, and the job's log says what went wrong"
     if how_deep in {Depth.LOG, Depth.EXCEPTION}:
         return scene.exceptions.reason_against(finding, how_deep)
-    return _reason_against_cancel(finding, scene)
-
-
-def _reason_against_cancel(finding: Finding, scene: _Scene) -> str | None:
-    """Return why a step's cancellation is nobody's wish: srun cancels the step itself when a task fails."""
-    if finding.signature != CANCELLED or finding.fields.get("what") != "STEP":
-        return None
-    seen = finding.evidence
-    ended = any(
-        each.signature == TASK_ENDED
-        and each.evidence.file == seen.file
-        and (each.evidence.line or 0) < (seen.line or 0)
-        and (TERMINATING in each.evidence.text or EXITED in each.evidence.text)
-        for each in scene.told
-    )
-    return "srun had ended the step because one of its tasks had failed" if ended else None
+    return None
 
 
 def _is_of_application(finding: Finding, told: Sequence[Finding]) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from wheeltapper.attempt import Attempt
 from wheeltapper.diagnosis import cleared, silent, words
 from wheeltapper.diagnosis.admit import admit
-from wheeltapper.diagnosis.candidates import Candidate, candidates, ending, failed
+from wheeltapper.diagnosis.candidates import Candidate, candidates, ending
 from wheeltapper.diagnosis.depth import Depth, depth, is_node_wide, place, story
 from wheeltapper.diagnosis.inferred import infer
 from wheeltapper.diagnosis.model import Diagnosis, Rejected, Suspect
@@ -69,10 +69,9 @@ def diagnose(
     if possible:
         return _conclude(possible, told, rejected, attempt)
     symptom = _loudest(told, None)
-    sign = symptom or failed(attempt)
     return Diagnosis(
         symptom=symptom.label if symptom else None,
-        chain=(sign,) if sign and sign.role is not Role.ROOT else (),
+        chain=(symptom,) if symptom and symptom.role is not Role.ROOT else (),
         rejected=rejected[:REJECTED_MAX],
         sentence=words.nothing_found(attempt, symptom),
     )

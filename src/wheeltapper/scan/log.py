@@ -97,11 +97,11 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
         if each.match.meaning.role is not Role.BENIGN:
             last = max(last, each.piece.start + len(each.piece.raw))
         yield _finding(each, origin, clock)
-    if last and origin.source is Source.JOB_LOG and ending.goes_on(last):
+    at_the_end = [each for each in last_words if ending.is_last_word(each.piece.start, len(each.piece.raw))]
+    if last and not at_the_end and origin.source is Source.JOB_LOG and ending.goes_on(last):
         yield _went_on(origin, last)
-    for each in last_words:
-        if ending.is_last_word(each.piece.start, len(each.piece.raw)):
-            yield _finding(each, origin, clock)
+    for each in at_the_end:
+        yield _finding(each, origin, clock)
 
 
 def _went_on(origin: _Origin, offset: int) -> Finding:
