@@ -82,3 +82,9 @@ def test_torchruns_report_holds_the_exception_of_the_rank():
 )
 def test_words_about_an_exception_are_none_behind_a_prefix_either(line):
     assert log(line) == []
+
+
+def test_text_that_its_library_pads_is_no_source_code():
+    said = "[n2:4021:0:4021]        ib_iface.c:1034 UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory"
+    refused = f"{said} : Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)"
+    assert diagnose(log(refused), None, window_s=1800.0).label == "resource/memlock"

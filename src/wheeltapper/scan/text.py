@@ -34,9 +34,9 @@ _FOREIGN = re.compile(
     | [\w.-]{1,64}[ ]{0,20}\|[ ]
     | \[\d+(?:,[\w.:,-]{1,80})?\]<std(?:err|out)>:
     | std(?:err|out):[ ]
-      # a program's own: "Rank 0: ", "[0] ", "[worker-1]:", "[gpu07:3] "
+      # a program's own: "Rank 0: ", "[0] ", "[worker-1]:", "[gpu07:3] "; not UCX's [host:pid:0:tid], which pads
     | \[?[Rr]ank[ :=]{0,2}(?P<rank>\d{1,6})\]?:?[ ]
-    | \[(?=[^\]]*\d)[\w.:,/=-]{1,80}\]:?(?:[ ](?![ ]))?
+    | \[(?=[^\]]*\d)(?![^\]:]*:\d+:)[\w.:,/=-]{1,80}\]:?(?:[ ](?![ ]))?
       # SkyPilot
     | \((?:[\w.-]{1,64},[ ]){0,3}(?:rank=(?P<sky>\d{1,6}),[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]
       # pdsh, clush, the hosts of DeepSpeed
