@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Finding, Role, Source
+from wheeltapper.labels import family
 
 SKEW_S = 60.0
 """Clock difference between nodes that is forgiven. Half a second is common, a minute is an unsynchronised node."""
@@ -21,6 +22,12 @@ HUNG_S = 300.0
 
 COMPLETED = "run.completed"
 """The signature of a run that says that it went to its end."""
+
+WENT_ON = "run.went_on"
+"""The signature of a run that took further steps after all that its log tells of failures; see scan/log.py."""
+
+SURVIVABLE = frozenset({"software", "network", "unknown"})
+"""Families of what programs catch, retry or restart from. A scheduler's word and a broken machine are none."""
 
 HEARSAY = "hearsay.kernel"
 """The signature of a kernel message that a job printed."""
@@ -56,6 +63,8 @@ class _Scene:
     earlier: Mapping[str, int]
     completed: Mapping[str, int]
     """For each log the line with which its run went to its end."""
+    went_on: frozenset[str]
+    """The logs whose run took further steps after all that went wrong in them."""
     job: str | None
     """The job's id: the scheduler's word for it, or the only one that the logs name."""
     something_failed: bool
@@ -76,6 +85,7 @@ def admit(
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
         _completed(findings),
+        _went_on(findings, attempt),
         _job(findings, attempt),
         _something_failed(findings, attempt),
     )
@@ -99,12 +109,14 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
     return max(logged, default=None)
 
 
-def _something_failed(findings: Iterable[Finding], attempt: Attempt | None) -> bool:
+def _something_failed(findings: Sequence[Finding], attempt: Attempt | None) -> bool:
     if attempt is not None and attempt.ending is not Ending.COMPLETED:
         return True
+    went_on = _went_on(findings, attempt)
     return any(
         each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
         for each in findings
+        if not (family(each.label) in SURVIVABLE and each.evidence.file in went_on)
     )
 
 
@@ -131,6 +143,19 @@ def _completed(findings: Iterable[Finding]) -> dict[str, int]:
         if each.signature == COMPLETED and each.evidence.file is not None:
             lines[each.evidence.file] = max(lines.get(each.evidence.file, 0), each.evidence.line or 0)
     return lines
+
+
+def _went_on(findings: Sequence[Finding], attempt: Attempt | None) -> frozenset[str]:
+    """Return the logs whose run went on. A scheduler that tells of an end is believed before them.
+
+    What a program had printed may be written after its traceback, when its buffer is emptied at its end.
+    """
+    told_of_end = any(
+        each.evidence.source is Source.SCHEDULER and each.role in {Role.ROOT, Role.SYMPTOM} for each in findings
+    )
+    if told_of_end or (attempt is not None and attempt.ending is not Ending.COMPLETED):
+        return frozenset()
+    return frozenset(each.evidence.file or "" for each in findings if each.signature == WENT_ON)
 
 
 def _job(findings: Iterable[Finding], attempt: Attempt | None) -> str | None:
@@ -192,6 +217,8 @@ def _objection(finding: Finding, scene: _Scene) -> str | None:
         return "the log was continued, and this line is of an earlier attempt"
     if (finding.evidence.line or 0) < scene.completed.get(finding.evidence.file or "", -1):
         return "the run went to its end after it"
+    if family(finding.label) in SURVIVABLE and finding.evidence.file in scene.went_on:
+        return "the run went on after it, step by step"
     return None
 
 

@@ -9,8 +9,14 @@ from wheeltapper import labels
 from wheeltapper.diagnosis.together import PREFIX as INFERRED
 from wheeltapper.evidence import Disposition, Finding, Role, Source
 
-EXCEPTIONS = frozenset({"python.exception", "python.file_missing"})
-"""Signatures of an exception that says no more than that the program gave up; many are caught and survived."""
+EXCEPTIONS = frozenset(
+    {
+        "python.exception", "python.file_missing", "python.compiler",
+        "versions.attribute", "versions.argument", "config.refused", "checkpoint.key", "data.batch", "cuda.refused",
+    }
+)  # fmt: skip
+"""Signatures of an exception that says little more than that the program gave up: many are caught and survived, and
+waiting ranks raise them while they are torn down."""
 
 WAITS = frozenset({"resource/shared_fs_io"})
 """Trouble of a node that passes, and explains an end only when something waited for it."""

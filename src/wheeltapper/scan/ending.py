@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from wheeltapper.scan.blocks import Readable
 
@@ -17,6 +18,18 @@ _GOES_ON = re.compile(
     rb"|saved (?:the |a )?(?:model|checkpoint|state|weights))\b"
 )
 """Progress, or words that something went well after all; Slurm's steps and NCCL's ends of communicators are none."""
+
+
+STEPS_AFTER = 3
+"""Steps further after which a run has gone on: ranks that do not know yet that another died take at most one."""
+
+_STEP = re.compile(
+    rb"(?i)(?<![a-z])(?:global[_ ]?)?(?:step|iteration|iter)[\"']?\s{0,3}[:=#]?\s{0,8}(\d{1,12})(?![\d.]\d)(?=.*loss)"
+    rb"|loss.{1,160}[\"']epoch[\"']: ?(\d+\.\d+)"
+    rb"|(?<![a-z])epoch[ :=]{1,3}(\d{1,6})\b(?=.*loss)"
+    rb"|(?<![a-z])trial (\d{1,6}) finished with value"
+)
+"""A step, an iteration or an epoch, with the loss in the same line."""
 
 
 class Ending:
@@ -34,6 +47,17 @@ class Ending:
         self._end += len(block)
         self._tail = block[-NEAR:] if len(block) >= NEAR else (self._tail + block)[-NEAR:]
         return block
+
+    def goes_on(self, offset: int) -> bool:
+        """True when the run took steps after the byte at *offset*, to the end of the log; to be asked after all.
+
+        No job takes further steps without the rank that died, so what stands before them was survived. The bars of
+        loaders and evaluations are no steps: other ranks go on with theirs.
+        """
+        start = max(0, offset - (self._end - len(self._tail)))
+        steps = [float(found.group(found.lastindex or 0)) for found in _STEP.finditer(self._tail, start)]
+        rising = [later for earlier, later in pairwise(steps) if later > earlier]
+        return len(rising) >= STEPS_AFTER and rising == sorted(rising)
 
     def is_last_word(self, offset: int, length: int) -> bool:
         """True when nothing but an end follows what stands at *offset*; to be asked after all was read."""

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from wheeltapper.catalogue import Catalogue, Match
-from wheeltapper.evidence import Evidence, Finding, Source
+from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
+from wheeltapper.labels import UNKNOWN
 from wheeltapper.scan.blocks import BLOCK, Piece, Readable, telling_pieces
 from wheeltapper.scan.bursts import Bursts
 from wheeltapper.scan.clock import Clock
 from wheeltapper.scan.ending import Ending
 from wheeltapper.scan.finding import Kind, bounded, excerpt, finding, gpu_of, node_of
-from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_prefix
+from wheeltapper.scan.text import is_echo, printable, rank_in_name, without_foreign_prefix, without_prefix
+
+WENT_ON = "run.went_on"
+"""The signature of a run that took further steps after all that its log tells of failures."""
 
 HANGS = frozenset({"network/nccl_timeout", "scheduler/time_limit", "scheduler/cancelled"})
 """How a run ends that hung: what stopped it lies before its silence, however long that was."""
@@ -88,14 +92,25 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
     # What is not kept is not worked out: finding the time of a line costs more than matching it.
     clock = Clock(origin.zone)
     last_words: list[_Sighting] = []
+    last = 0
     for each in bounded(seen, _kind, lambda seen: seen.piece.start):
         if each.match.last_words:
             last_words.append(each)
-        else:
-            yield _finding(each, origin, clock)
-    for each in last_words:
-        if ending.is_last_word(each.piece.start, len(each.piece.raw)):
-            yield _finding(each, origin, clock)
+            continue
+        if each.match.meaning.role is not Role.BENIGN:
+            last = max(last, each.piece.start + len(each.piece.raw))
+        yield _finding(each, origin, clock)
+    at_the_end = [each for each in last_words if ending.is_last_word(each.piece.start, len(each.piece.raw))]
+    if last and not at_the_end and origin.source is Source.JOB_LOG and ending.goes_on(last):
+        yield _went_on(origin, last)
+    for each in at_the_end:
+        yield _finding(each, origin, clock)
+
+
+def _went_on(origin: _Origin, offset: int) -> Finding:
+    """Return the fact that the run took steps after the byte at *offset*; see diagnosis/admit.py."""
+    evidence = Evidence(origin.source, "the run went on", node=origin.node, file=origin.file, offset=offset)
+    return Finding(WENT_ON, UNKNOWN, Role.BENIGN, Disposition.NONE, evidence, "", "the run went on")
 
 
 def _read(pieces: Iterator[Piece], bursts: Bursts) -> Iterator[Piece]:
@@ -131,7 +146,15 @@ def _sightings(piece: Piece, catalogue: Catalogue, source: Source, rank_of_file:
     text, labelled = without_prefix(printable(piece.raw))
     if is_echo(text):
         return
-    for match in catalogue.match(text, source):
+    matches = catalogue.match(text, source)
+    if source is Source.JOB_LOG:
+        bare, named = without_foreign_prefix(text)
+        if is_echo(bare):
+            return
+        unsaid = bare != text and all(match.last_words for match in matches)
+        if unsaid and (more := catalogue.match(bare, source)):
+            text, matches, labelled = bare, more, named if named is not None else labelled
+    for match in matches:
         said = match.fields.get("rank")
         rank = int(said) if said else labelled
         yield _Sighting(match, piece, text, rank if rank is not None else rank_of_file)

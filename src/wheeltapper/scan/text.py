@@ -10,14 +10,45 @@ _COLOURS = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]{0,256}(?:\x07
 _PREFIX = re.compile(
     r"""
       \[rank[ ]?(?P<torch>\d+)\]:?[ ]?                                    # PyTorch since 2.2
-    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:[ ]?                           # mpirun --tag-output
+    | \[\d+,(?P<mpi>\d+)\]<std(?:err|out)>:(?:[ ](?![ ]))?                # mpirun --tag-output
+    | \[default\d{1,4}\]:(?:[ ](?![ ]))?                                  # torchrun --tee, which counts within a node
     | [ ]{0,5}(?P<srun>\d{1,6}):[ ]                                       # srun --label
-    | \((?:[A-Za-z_][\w.:-]*(?:\([^()]{0,40}\))?[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]      # Ray's actors and tasks
+    | \((?:[A-Za-z_][\w.:-]*(?:\([^()]{0,40}\))?[ ])?(?:rank=\d+[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]  # Ray's actors
     | \((?:raylet(?:,[ ]ip=[\w.:]+)?|autoscaler[ ]\+\w+)\)[ ]                           # Ray's own
-    | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?[ |]+  # container runtimes
+    | [ |]*\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?:[ ]std(?:out|err)[ ][FP])?(?:[ ]?\|)?[ ]  # containers
     """,
     re.VERBOSE,
 )
+
+_FOREIGN = re.compile(
+    r"""
+      # syslog's and horovodrun's time
+      (?:\w{3}[ ])?\w{3}[ ]{1,2}\d{1,2}[ ]\d\d:\d\d:\d\d(?:[ ]\d{4})?(?:[ ](?=\S))?
+      (?:[\w.-]{1,64}[ ][\w./-]{1,32}(?:\[\d+\])?:[ ])?
+      # a time
+    | \[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?[ ]
+      # kubectl logs --prefix, and stern
+    | \[pod/[\w./-]{1,160}\][ ]
+    | [a-z0-9][a-z0-9.-]{0,80}-\d+[ ](?:pytorch|tensorflow|trainer|train|main|master|worker|launcher|ray-\w+)[ ]
+      # docker compose, SageMaker and its mpirun, horovodrun
+    | [\w.-]{1,64}[ ]{0,20}\|[ ]
+    | \[\d+(?:,[\w.:,-]{1,80})?\]<std(?:err|out)>:
+    | std(?:err|out):[ ]
+      # a program's own: "Rank 0: ", "[0] ", "[worker-1]:", "[gpu07:3] "; not UCX's [host:pid:0:tid], which pads
+    | \[?[Rr]ank[ :=]{0,2}(?P<rank>\d{1,6})\]?:?[ ]
+    | \[(?=[^\]]*\d)(?![^\]:]*:\d+:)[\w.:,/=-]{1,80}\]:?(?:[ ](?![ ]))?
+      # SkyPilot
+    | \((?:[\w.-]{1,64},[ ]){0,3}(?:rank=(?P<sky>\d{1,6}),[ ])?pid=\d+(?:,[ ]ip=[\w.:]+)?\)[ ]
+      # pdsh, clush, the hosts of DeepSpeed
+    | (?!python)(?=[\w.-]*\d)[A-Za-z0-9][\w.-]{0,62}:[ ]
+      # vLLM, on each line of a traceback
+    | (?:ERROR|CRITICAL)[ ]\d\d-\d\d[ ]\d\d:\d\d:\d\d[ ]\[[\w./]{1,80}:\d+\][ ]
+      # torchrun's report of a rank
+    | [ ]{2}(?=(?:\w+\.)*[A-Z]\w*(?:Error|Exception)\b)
+    """,
+    re.VERBOSE,
+)
+"""What other launchers and collectors of logs put in front. Much looks like them, so they are tried last."""
 
 _RANK_IN_NAME = re.compile(r"(?:^|[/._-])rank[._-]?(\d{1,6})(?=[/._-]|$)", re.IGNORECASE)
 
@@ -46,6 +77,20 @@ def without_prefix(text: str) -> tuple[str, int | None]:
             break
         text = text[found.end() :]
         named = found["torch"] or found["mpi"] or found["srun"]
+        if named is not None:
+            rank = int(named)
+    return text, rank
+
+
+def without_foreign_prefix(text: str) -> tuple[str, int | None]:
+    """Return *text* without what might be a prefix of a launcher or collector of logs, and the rank that it names."""
+    rank: int | None = None
+    for _ in range(PREFIXES_MAX):
+        found = _FOREIGN.match(text)
+        if not found or not found.end():
+            break
+        text = text[found.end() :]
+        named = found["rank"] or found["sky"]
         if named is not None:
             rank = int(named)
     return text, rank
