@@ -39,6 +39,19 @@ def test_what_a_run_goes_on_from_was_survived(steps, said):
     assert nothing(*steps(1, 2), *said, *steps(3, 4, 5, 6, 7))
 
 
+@pytest.mark.parametrize("prefix", ["", "[rank0]: ", "[default0]:"])
+@pytest.mark.parametrize("where", ["<module>", "_run_module_as_main"])
+def test_what_a_program_had_printed_before_it_died_may_stand_behind_its_traceback(prefix, where):
+    """Standard output to a file is written in blocks, the last of them at the end; standard error is not."""
+    died = [CAUGHT[0], f'  File "/w/train.py", line 90, in {where}', *CAUGHT[1:]]
+    assert not nothing(*hugging_face(1, 2), *(prefix + line for line in died), *hugging_face(3, 4, 5, 6, 7))
+
+
+def test_what_a_shell_tried_before_the_run_was_survived():
+    tried = [CAUGHT[0], '  File "<string>", line 1, in <module>', "ModuleNotFoundError: No module named 'apex'"]
+    assert nothing(*tried, "no apex", *hugging_face(1, 2, 3, 4, 5, 6, 7))
+
+
 def test_one_step_of_ranks_that_do_not_know_yet_is_no_going_on():
     assert not nothing(*megatron(1, 2), *CAUGHT, *megatron(3, 4))
 

@@ -31,6 +31,13 @@ _STEP = re.compile(
 )
 """A step, an iteration or an epoch, with the loss in the same line."""
 
+_UNCAUGHT = re.compile(
+    rb"Traceback \(most recent call last\):[^\n]*\n[^\n]{0,120}File \"[^<\"\n][^\"\n]{0,400}\", line \d+, in"
+    rb" (?:<module>|_run_module_as_main\b|_run_code\b)"
+)
+"""A traceback from the very start of a program in a file: nothing has caught it, and what Python still had to write
+follows it. What a shell tries by `python -c`, and a process that another one spawned, are "<string>"."""
+
 
 class Ending:
     """A stream that remembers its last bytes while it is read."""
@@ -52,8 +59,11 @@ class Ending:
         """True when the run took steps after the byte at *offset*, to the end of the log; to be asked after all.
 
         No job takes further steps without the rank that died, so what stands before them was survived. The bars of
-        loaders and evaluations are no steps: other ranks go on with theirs.
+        loaders and evaluations are no steps: other ranks go on with theirs. Nor are those behind an exception that
+        nothing caught: Python empties its buffer (io.DEFAULT_BUFFER_SIZE, as long as the tail) when it ends.
         """
+        if _UNCAUGHT.search(self._tail):
+            return False
         start = max(0, offset - (self._end - len(self._tail)))
         steps = [float(found.group(found.lastindex or 0)) for found in _STEP.finditer(self._tail, start)]
         rising = [later for earlier, later in pairwise(steps) if later > earlier]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 
 from tests.e2e.kubernetes.fire.gate import Before, Write
-from tests.e2e.kubernetes.fire.world import Operator, World, until, world
+from tests.e2e.kubernetes.fire.world import Operator, World, connections, until, world
 from tests.integration.control_plane import ControlPlane
 
 T = TypeVar("T")
@@ -28,7 +28,10 @@ def play(plane: ControlPlane, folder: Path, story: Callable[[World], Awaitable[T
 
     async def whole() -> T:
         async with world(plane, folder) as made:
-            return await asyncio.wait_for(story(made), seconds)
+            answer = await asyncio.wait_for(story(made), seconds)
+        # A request that is cut off leaves its connection until the server, too, has said that TLS ends.
+        await until(lambda: not connections(plane.port), "the end of all connections")
+        return answer
 
     return asyncio.run(whole())
 

@@ -282,6 +282,16 @@ async def world(plane: ControlPlane, folder: Path) -> AsyncIterator[World]:
         await api.close()
 
 
+def connections(port: int) -> int:
+    """How many sockets of this process are connected to *port*, of whichever side of a close."""
+    own = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            own.add(str(entry.readlink()))
+    rows = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[2].endswith(f":{port:04X}") and f"socket:[{row[9]}]" in own for row in rows)
+
+
 @asynccontextmanager
 async def witnessed(made: World) -> AsyncIterator[Witness]:
     """An independent watcher of the nodes from now on."""
