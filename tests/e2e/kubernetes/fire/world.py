@@ -270,6 +270,8 @@ async def world(plane: ControlPlane, folder: Path) -> AsyncIterator[World]:
     """A cluster with nothing in it, and a kubelet; all that is made in the block is taken away again."""
     api = await Api.connect(plane.kubeconfig)
     made = World(plane, api, folder)
+    # An event that an operator was sending when it was killed may have come after the last test's end.
+    await made.wipe()
     kubelet = asyncio.create_task(made.play_kubelet())
     try:
         yield made
