@@ -143,16 +143,23 @@ def _loop(log: Path, anchors: list[str]) -> int:
 
 
 class Stream:
-    """A log that is made up while it is read: a few megabytes over and over, with their own lines of failure."""
+    """A log that is made up while it is read: a few megabytes over and over, with their own lines of failure.
+
+    Its last line is one, too: a run that went on after all its failures would have survived them.
+    """
 
     def __init__(self, megabytes: int) -> None:
         lines = made_up(SPARSE_EVERY)
         self._part = "".join(next(lines) + "\n" for _ in range(20_000)).encode()
         self._left = int(megabytes * MB)
         self._at = 0
+        self._last = f"\n{_FAILED[1](1)}\n".encode()
 
     def read(self, size: int, /) -> bytes:
         """Return up to *size* bytes, none at the end."""
+        if not self._left:
+            last, self._last = self._last, b""
+            return last
         data = self._part[self._at : self._at + min(size, self._left)]
         self._left -= len(data)
         self._at = (self._at + len(data)) % len(self._part)
