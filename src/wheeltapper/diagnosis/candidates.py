@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
 from wheeltapper.diagnosis import cleared
-from wheeltapper.diagnosis.admit import COMPLETED
 from wheeltapper.diagnosis.depth import ENDING, FULL, WAITS, Depth, depth
 from wheeltapper.diagnosis.exceptions import Exceptions
+from wheeltapper.diagnosis.known import COMPLETED
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Disposition, Evidence, Finding, Role, Source
 from wheeltapper.labels import Label, family

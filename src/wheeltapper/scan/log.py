@@ -108,7 +108,7 @@ def _scan(stream: Readable, catalogue: Catalogue, origin: _Origin) -> Iterator[F
 
 
 def _went_on(origin: _Origin, offset: int) -> Finding:
-    """Return the fact that the run took steps after the byte at *offset*; see diagnosis/admit.py."""
+    """Return the fact that the run took steps after the byte at *offset*; see diagnosis/known.py."""
     evidence = Evidence(origin.source, "the run went on", node=origin.node, file=origin.file, offset=offset)
     return Finding(WENT_ON, UNKNOWN, Role.BENIGN, Disposition.NONE, evidence, "", "the run went on")
 
