@@ -48,10 +48,7 @@ async def clean(api: Api, namespace: str, release: str, operator: str, agent: st
         async for item in _all(api, kind.path()):
             meta = item["metadata"]
             await _try(left, f"{kind.name} {meta['namespace']}/{meta['name']}", _clean_job(api, kind, item))
-    async for item in _all(api, path_of(kueue.GROUP, kueue.PLURAL)):
-        meta = item["metadata"]
-        if names.ORDER in (meta.get("annotations") or {}):
-            await _try(left, f"Workload {meta['namespace']}/{meta['name']}", _clean_workload(api, item))
+    await _clean_workloads(api, left)
     await _delete(api, path_of(names.GROUP, "nodehealths"))
     await _delete(api, path_of("coordination.k8s.io/v1", "leases", namespace, names.LEASE))
     if left:
@@ -105,17 +102,31 @@ async def _clean_job(api: Api, kind: Kind, item: Json) -> None:
             return
 
 
-async def _clean_workload(api: Api, item: Json) -> None:
+async def _clean_workloads(api: Api, left: list[str]) -> None:
+    try:
+        group = await kueue.served(api)
+    except ApiError as error:
+        if error.status == 404:
+            return
+        raise
+    async for item in _all(api, path_of(group, kueue.PLURAL)):
+        meta = item["metadata"]
+        if names.ORDER in (meta.get("annotations") or {}):
+            await _try(left, f"Workload {meta['namespace']}/{meta['name']}", _clean_workload(api, group, item))
+
+
+async def _clean_workload(api: Api, group: str, item: Json) -> None:
+    path = path_of(group, kueue.PLURAL, item["metadata"]["namespace"], item["metadata"]["name"])
     for attempt in range(TRIES):
         view = kueue.workload(item)
         if view is None:
             return
         try:
-            await api.patch(view.path, kueue.cleared(view), MERGE_PATCH, fieldManager=names.MANAGER)
+            await api.patch(path, kueue.cleared(view), MERGE_PATCH, fieldManager=names.MANAGER)
         except ApiError as error:
             if not error.is_conflict or attempt == TRIES - 1:
                 raise
-            item = await api.get(view.path)
+            item = await api.get(path)
         else:
             return
 

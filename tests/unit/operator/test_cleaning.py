@@ -124,7 +124,8 @@ def test_a_node_that_somebody_else_writes_all_the_time_is_named(api: Api) -> Non
 
 
 def test_a_workload_of_kueues_that_we_hold_queues_again_and_others_are_not_written(api: Api) -> None:
-    path = "/apis/kueue.x-k8s.io/v1beta1/workloads"
+    path = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+    api.objects["/apis/kueue.x-k8s.io"] = {"versions": [{"version": "v1beta1"}, {"version": "v1beta2"}]}
     order = codec.dumps(Order("train", 1, 0.0, ()))
     for name, carried in (("held", {names.ORDER: order}), ("a-persons", {})):
         item = api.set(path, name, spec={"active": False})
@@ -133,6 +134,6 @@ def test_a_workload_of_kueues_that_we_hold_queues_again_and_others_are_not_writt
     clean(api)
 
     ((written, patch),) = api.patches.items()
-    assert written == "/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads/held"
+    assert written == "/apis/kueue.x-k8s.io/v1beta2/namespaces/ml/workloads/held"
     assert patch["spec"] == {"active": True}
     assert patch["metadata"]["annotations"] == {names.ORDER: None}
