@@ -20,7 +20,7 @@ from wheeltapper_operator.jobs import KINDS, Kind, job
 log = logging.getLogger(__name__)
 
 GONE_S = 60.0
-"""Seconds to wait for the pods of operator and agents; their grace period is 10."""
+"""Seconds to wait for pods: of operator and agents, whose grace period is 10, and of a job, where 30 are usual."""
 
 LOOK_S = 0.5
 PAGE = 500
@@ -32,6 +32,10 @@ OURS = "app.kubernetes.io/component in (operator,agent),app.kubernetes.io/instan
 
 class SomethingLeftError(SchedulerError):
     """Something of ours is left; the message says what."""
+
+
+class StillEndingError(SchedulerError):
+    """A job that we hold cannot go on yet: some of its pods are still there."""
 
 
 async def clean(api: Api, namespace: str, release: str, operator: str, agent: str) -> None:
@@ -48,10 +52,7 @@ async def clean(api: Api, namespace: str, release: str, operator: str, agent: st
         async for item in _all(api, kind.path()):
             meta = item["metadata"]
             await _try(left, f"{kind.name} {meta['namespace']}/{meta['name']}", _clean_job(api, kind, item))
-    async for item in _all(api, path_of(kueue.GROUP, kueue.PLURAL)):
-        meta = item["metadata"]
-        if names.ORDER in (meta.get("annotations") or {}):
-            await _try(left, f"Workload {meta['namespace']}/{meta['name']}", _clean_workload(api, item))
+    await _clean_workloads(api, left)
     await _delete(api, path_of(names.GROUP, "nodehealths"))
     await _delete(api, path_of("coordination.k8s.io/v1", "leases", namespace, names.LEASE))
     if left:
@@ -95,8 +96,11 @@ async def _clean_job(api: Api, kind: Kind, item: Json) -> None:
         return
     for attempt in range(TRIES):
         view = job(item, kind)
+        patch = gang.cleared(view, kind)
+        if "spec" in patch:
+            await _until_gone(api, kind, view.namespace, view.name)
         try:
-            await api.patch(kind.path(view), gang.cleared(view, kind), MERGE_PATCH, fieldManager=names.MANAGER)
+            await api.patch(kind.path(view), patch, MERGE_PATCH, fieldManager=names.MANAGER)
         except ApiError as error:
             if not error.is_conflict or attempt == TRIES - 1:
                 raise
@@ -105,26 +109,55 @@ async def _clean_job(api: Api, kind: Kind, item: Json) -> None:
             return
 
 
-async def _clean_workload(api: Api, item: Json) -> None:
+async def _clean_workloads(api: Api, left: list[str]) -> None:
+    try:
+        group = await kueue.served(api)
+    except ApiError as error:
+        if error.status == 404:
+            return
+        raise
+    async for item in _all(api, path_of(group, kueue.PLURAL)):
+        meta = item["metadata"]
+        if names.ORDER in (meta.get("annotations") or {}):
+            await _try(left, f"Workload {meta['namespace']}/{meta['name']}", _clean_workload(api, group, item))
+
+
+async def _clean_workload(api: Api, group: str, item: Json) -> None:
+    path = path_of(group, kueue.PLURAL, item["metadata"]["namespace"], item["metadata"]["name"])
     for attempt in range(TRIES):
         view = kueue.workload(item)
         if view is None:
             return
+        patch = kueue.cleared(view)
+        if patch["spec"]["active"] and not view.active:
+            kind = next(each for each in KINDS if each.name == view.kind)
+            await _until_gone(api, kind, view.namespace, view.job)
         try:
-            await api.patch(view.path, kueue.cleared(view), MERGE_PATCH, fieldManager=names.MANAGER)
+            await api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER)
         except ApiError as error:
             if not error.is_conflict or attempt == TRIES - 1:
                 raise
-            item = await api.get(view.path)
+            item = await api.get(path)
         else:
             return
+
+
+async def _until_gone(api: Api, kind: Kind, namespace: str, name: str) -> None:
+    """Wait until no pod of a job is left: one that goes on while its old pods end may fail for good."""
+    deadline = time.monotonic() + GONE_S
+    query = {"labelSelector": f"{kind.pod_label}={name}"}
+    while pods := [item async for item in _all(api, path_of("v1", "pods", namespace), **query)]:
+        if time.monotonic() > deadline:
+            left = ", ".join(sorted(item["metadata"]["name"] for item in pods))
+            raise StillEndingError(f"it is held until its pods have ended, and these have not: {left}")
+        await asyncio.sleep(LOOK_S)
 
 
 async def _try(left: list[str], what: str, work: Coroutine[None, None, None]) -> None:
     try:
         await work
-    except ApiError as error:
-        if error.status != 404:
+    except (ApiError, StillEndingError) as error:
+        if not (isinstance(error, ApiError) and error.status == 404):
             log.warning("%s: %s", what, error)
             left.append(what)
 

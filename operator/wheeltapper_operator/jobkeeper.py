@@ -147,6 +147,8 @@ class JobKeeper:
         is_another = new is not None and change.old is not None and change.old.uid != new.uid
         if new is None or is_another or (ending and ending.attempt != gang.number_of(new)):
             self._endings.pop(change.key, None)
+        if new is not None and new.suspended and not (change.old is not None and change.old.suspended):
+            self._book.send_away(self._book.of(change.key))
         self._queue.add(change.key)
 
     def _hear_pod(self, change: Change[Pod]) -> None:
@@ -154,6 +156,9 @@ class JobKeeper:
         if pod is None or not pod.job:
             return
         self._book.take(change)
+        job = self.jobs.get(pod.job_key)
+        if change.new is not None and pod.leaving and job is not None and job.suspended:
+            self._book.send_away([pod])
         if pod.ended_badly and (change.old is None or change.old.record != pod.record):
             self._take(pod.job_key, pod)
         self._queue.add(pod.job_key)
@@ -166,6 +171,9 @@ class JobKeeper:
         job = self.jobs.get(key)
         # While an order stands we take the attempt down ourselves, and what began before the last decision is its echo.
         if job is None or gang.read_order(job) is not None or pod.started <= gang.decided_at(job):
+            return
+        # Kueue resumes a job before the pods of the attempt that it has ended are gone: how they end is no news.
+        if self._book.was_sent_away(pod):
             return
         ending = self._begin(job)
         is_news = is_all_news or pod.uid not in ending.records

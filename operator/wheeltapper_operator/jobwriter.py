@@ -38,7 +38,8 @@ class JobWriter:
 
     def tell_requeued(self, job: Job, attempt: int) -> None:
         """Say, once, that *job* runs again after its *attempt*."""
-        self.tell(job, "Requeued", f"attempt {attempt + 1} begins", warning=False, once=True)
+        when = "begins when Kueue admits it" if job.queued else "begins"
+        self.tell(job, "Requeued", f"attempt {attempt + 1} {when}", warning=False, once=True)
 
     def tell_stopped(self, job: Job, attempt: int) -> None:
         """Say, once, that *job* was stopped for good after its *attempt*."""

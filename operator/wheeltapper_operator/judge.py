@@ -33,8 +33,8 @@ def attempt_of(job: Job, gathered: Gathered, nodes: Sequence[str], now: float) -
         name=job.name,
         partition=job.namespace,
         end=now,
-        requeueable=not job.leave_alone,
-        scheduler_requeued=False,
+        wants_requeue=job.wish,
+        leave_alone=job.leave_alone,
     )
 
 

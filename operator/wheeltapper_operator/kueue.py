@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 
 from wheeltapper import kubernetes_names as names
 from wheeltapper_operator import gang
-from wheeltapper_operator.api import MERGE_PATCH, Json, path_of
+from wheeltapper_operator.api import MERGE_PATCH, Api, Json, path_of
 from wheeltapper_operator.jobs import KINDS, Job
 from wheeltapper_operator.parts import Parts
 from wheeltapper_operator.reflector import Change, Reflector
 
-GROUP = "kueue.x-k8s.io/v1beta1"
-"""Served from Kueue 0.3 on; newer ones serve it beside v1beta2."""
+GROUP = "kueue.x-k8s.io"
+
+VERSIONS = ("v1beta2", "v1beta1")
+"""The versions of its API that we speak, the better one first: what we read and write is the same in both.
+
+Kueue serves v1beta1 from 0.3 on, and v1beta2 from 0.15 on. Of those that keep their objects in v1beta2, some (0.16.0 to
+0.16.6, 0.17.0, 0.17.1) refuse any change of an admitted Workload through v1beta1 (kubernetes-sigs/kueue, pull 10594).
+"""
 
 PLURAL = "workloads"
 
@@ -38,10 +44,16 @@ class Workload:
     finished: bool
     order: str
 
-    @property
-    def path(self) -> str:
-        """Its path on the API server."""
-        return path_of(GROUP, PLURAL, self.namespace, self.name)
+
+async def served(api: Api) -> str:
+    """Return the group and version in which *api* serves Workloads: the best of those that we speak.
+
+    Raises:
+        ApiError: with status 404, there is no Kueue. SchedulerError: the API server does not answer.
+    """
+    found = await api.get(f"/apis/{GROUP}")
+    offered = {each["version"] for each in found.get("versions") or ()}
+    return f"{GROUP}/{next((each for each in VERSIONS if each in offered), VERSIONS[0])}"
 
 
 def workload(item: Json) -> Workload | None:
@@ -111,7 +123,7 @@ class Kueue:
         self._parts = parts
         self._of: defaultdict[str, dict[str, Workload]] = defaultdict(dict)
         self.listeners: list[Callable[[Workload], None]] = []
-        self.workloads = Reflector(parts.api, path_of(GROUP, PLURAL), workload, self._hear)
+        self.workloads = Reflector(parts.api, f"/apis/{GROUP}", workload, self._hear, find=self._where)
 
     def seen(self, job: Job) -> Job:
         """Return *job* as its Workload shows it."""
@@ -158,9 +170,14 @@ class Kueue:
         found = self._of.get(job.uid, {}).values()
         return min(found, key=lambda each: each.finished, default=None)
 
+    async def _where(self) -> str:
+        return path_of(await served(self._parts.api), PLURAL)
+
     async def _write(self, of: Workload, patch: Json) -> None:
+        # Asked at each write, of which there are two for an order: a watch goes on where Kueue was upgraded meanwhile.
+        path = path_of(await served(self._parts.api), PLURAL, of.namespace, of.name)
         await self._parts.turn()
-        self.workloads.put(await self._parts.api.patch(of.path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
+        self.workloads.put(await self._parts.api.patch(path, patch, MERGE_PATCH, fieldManager=names.MANAGER))
 
     def _hear(self, change: Change[Workload]) -> None:
         one = change.new or change.old

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from wheeltapper_operator.pods import Pod
 from wheeltapper_operator.reflector import Change
@@ -15,6 +15,7 @@ class PodBook:
     def __init__(self) -> None:
         self._of_job: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
         self._on_node: defaultdict[str, dict[str, Pod]] = defaultdict(dict)
+        self._sent_away: set[str] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._of_job.values()))
@@ -28,6 +29,8 @@ class PodBook:
         if change.old is not None:
             _take_out(self._of_job, change.old.job_key, change.old.uid)
             _take_out(self._on_node, change.old.node, change.old.uid)
+            if change.new is None or change.new.uid != change.old.uid:
+                self._sent_away.discard(change.old.uid)
         if change.new is not None:
             self._of_job[change.new.job_key][change.new.uid] = change.new
             if change.new.node:
@@ -45,6 +48,14 @@ class PodBook:
                 if pod.phase == "Running":
                     found[pod.job_key].append(pod)
         return found
+
+    def send_away(self, pods: Iterable[Pod]) -> None:
+        """Take down that *pods* were there when their job was suspended: they are to end, by somebody's will."""
+        self._sent_away.update(pod.uid for pod in pods)
+
+    def was_sent_away(self, pod: Pod) -> bool:
+        """True when *pod* ends because its job was suspended, also if that runs again by now."""
+        return pod.leaving and pod.uid in self._sent_away
 
     def __iter__(self) -> Iterator[Pod]:
         for pods in self._of_job.values():

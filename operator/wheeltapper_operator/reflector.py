@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -53,7 +53,8 @@ Hear = Callable[[Change[T]], None]
 class Reflector(Generic[T]):
     """The objects at *path*, each as *trim* makes it of the server's JSON; *hear* is told of every change.
 
-    *trim* returns None for an object that is of no interest. *query* narrows the list (``labelSelector``).
+    *trim* returns None for an object that is of no interest. *query* narrows the list (``labelSelector``). *find* says
+    where they are by now, and is asked before all are listed: a kind is served in other versions after an upgrade.
     """
 
     def __init__(
@@ -63,12 +64,14 @@ class Reflector(Generic[T]):
         trim: Callable[[Json], T | None],
         hear: Hear[T],
         query: Mapping[str, str] | None = None,
+        find: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         self._api = api
         self._path = path
         self._trim = trim
         self._hear = hear
         self._query = dict(query or {})
+        self._find = find
         self._version = ""
         self._objects: dict[str, T] = {}
         self._versions: dict[str, int] = {}
@@ -122,6 +125,8 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         self.lists += 1
+        if self._find is not None:
+            self._path = await self._find()
         seen: set[str] = set()
         meta = await self._list_page("", seen)
         while proceed := meta.get("continue", ""):

@@ -30,7 +30,7 @@ class Attempt:
     ``nodes`` is in the scheduler's order, the batch host first where it is known. ``step`` is the last training step
     that its logs tell of; ``wants_requeue`` what the user has asked for, None when nothing; ``components`` are the ids
     of the other parts of a job that consists of several, which acts must reach too. ``gpus`` counts those of
-    all nodes, 0 where nobody said.
+    all nodes, 0 where nobody said. ``leave_alone`` says why nobody but another may touch the job; empty when we may.
     """
 
     key: str
@@ -56,3 +56,4 @@ class Attempt:
     wants_requeue: bool | None = None
     components: tuple[str, ...] = ()
     gpus: int = 0
+    leave_alone: str = ""

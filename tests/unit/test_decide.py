@@ -92,6 +92,7 @@ def test_what_is_tried_again(name, requeue):
     [
         pytest.param({"batch": False}, History(), "network/link_down", "interactive", id="interactive"),
         pytest.param({"requeueable": False}, History(), "network/link_down", "--no-requeue", id="no-requeue"),
+        pytest.param({"leave_alone": "it is elastic"}, History(), "hardware/pcie", "it is elastic", id="not ours"),
         pytest.param({"scheduler_requeued": True}, History(), "hardware/node_down", "already", id="Slurm did it"),
         pytest.param({"ending": Ending.CANCELLED}, History(), "network/link_down", "cancelled", id="cancelled"),
         pytest.param({}, History(user=3), "network/link_down", "used up its 3 retries", id="retries used up"),

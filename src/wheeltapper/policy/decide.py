@@ -122,6 +122,8 @@ def refusal(payer: Payer, attempt: Attempt, history: History, policy: PolicySect
         return "the job was cancelled, and what a person ended stays ended"
     if attempt.scheduler_requeued:
         return "the scheduler has requeued the job already"
+    if attempt.leave_alone:
+        return attempt.leave_alone
     if not attempt.requeueable:
         return "the job was submitted with --no-requeue"
     if attempt.wants_requeue is False:

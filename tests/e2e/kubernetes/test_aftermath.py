@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.kubernetes import queue_of_jobs, release
+from tests.e2e.kubernetes import release
 from tests.e2e.kubernetes.cluster import BASE_IMAGE, GPU, MACHINE, Cluster, Node, started
 from tests.e2e.kubernetes.gangs import (
     SOON_S,
@@ -59,8 +59,6 @@ def cluster() -> Iterator[Cluster]:
     ):
         for node in made.workers:
             give_a_boot_id(node)
-        made.apply(queue_of_jobs.KIND)
-        made.wait_condition("customresourcedefinition", queue_of_jobs.NAME, "Established", timeout=SOON_S)
         release.build_image(made, Path(place))
         release.install(made, VALUES)
         made.wait(lambda: all(release.verdict(made, name) == "ok" for name in made.nodes), SOON_S, "all agents")
@@ -220,41 +218,13 @@ def test_a_gang_does_not_wait_for_a_node_that_is_dead_where_its_site_says_so(clu
     assert node.name not in {pod["spec"]["nodeName"] for pod in after.values()}
 
 
-def test_a_job_of_kueues_moves_by_its_workload_and_kueue_alone_suspends_it(
-    cluster: Cluster, job: str, mended: list[Node]
-) -> None:
-    cluster.apply(queue_of_jobs.queued(training(job, 3, TRAINS)))
-    cluster.apply(queue_of_jobs.workload(cluster.get("pytorchjob", job) or {}))
-
-    def runs() -> dict[str, dict[str, Any]]:
-        queue_of_jobs.rule(cluster, job)
-        return gang(cluster, job)
-
-    before = cluster.wait(runs, SOON_S, f"all ranks of {job}")
-    node = cluster.nodes[next(iter(before.values()))["spec"]["nodeName"]]
-    mended.append(node)
-    node.xid(79)
-    after = cluster.wait(lambda: (new := runs()) and not new.keys() & before.keys() and new, SOON_S, f"{job} to move")
-    what = interruption(cluster, job)
-    (of,) = cluster.objects(queue_of_jobs.NAME)
-    found = json.loads(cluster.kubectl("get", "pytorchjob", job, "--output=json", "--show-managed-fields"))
-    ours = [each for each in found["metadata"]["managedFields"] if each["manager"] == names.MANAGER]
-
-    assert (what["label"], what["node"], what["decision"]) == ("hardware/gpu_xid", node.name, "requeue")
-    assert node.name not in {pod["spec"]["nodeName"] for pod in after.values()}
-    assert of["spec"]["active"] is True
-    assert names.ORDER not in of["metadata"].get("annotations", {})
-    assert ours
-    assert all("f:spec" not in each["fieldsV1"] for each in ours), "nothing of its spec is ours"
-
-
 def test_prometheus_is_told_by_operators_and_agents(cluster: Cluster) -> None:
     """The last one here: what the ones before it have broken is in the counts."""
     operators = scraped(cluster, "operator", 9470)
     agents = scraped(cluster, "agent", 9469)
 
     assert sum(value(text, "wheeltapper_operator_leads") for text in operators) == 1
-    assert sum(value(text, 'wheeltapper_interruptions_total{label="hardware/gpu_xid"}') for text in operators) >= 1
+    assert sum(value(text, 'wheeltapper_interruptions_total{label="hardware/node_down"}') for text in operators) >= 1
     assert sum(value(text, 'wheeltapper_quarantines_total{outcome="done"}') for text in operators) >= 1
     assert all(value(text, 'wheeltapper_operator_info{mode="full",version="0.1.0"}') == 1 for text in operators)
     assert [value(text, 'wheeltapper_node_verdict{state="ok"}') for text in agents] == [1.0] * len(cluster.workers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,7 +125,8 @@ def test_a_node_that_somebody_else_writes_all_the_time_is_named(api: Api) -> Non
 
 
 def test_a_workload_of_kueues_that_we_hold_queues_again_and_others_are_not_written(api: Api) -> None:
-    path = "/apis/kueue.x-k8s.io/v1beta1/workloads"
+    path = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+    api.objects["/apis/kueue.x-k8s.io"] = {"versions": [{"version": "v1beta1"}, {"version": "v1beta2"}]}
     order = codec.dumps(Order("train", 1, 0.0, ()))
     for name, carried in (("held", {names.ORDER: order}), ("a-persons", {})):
         item = api.set(path, name, spec={"active": False})
@@ -133,6 +135,51 @@ def test_a_workload_of_kueues_that_we_hold_queues_again_and_others_are_not_writt
     clean(api)
 
     ((written, patch),) = api.patches.items()
-    assert written == "/apis/kueue.x-k8s.io/v1beta1/namespaces/ml/workloads/held"
+    assert written == "/apis/kueue.x-k8s.io/v1beta2/namespaces/ml/workloads/held"
     assert patch["spec"] == {"active": True}
     assert patch["metadata"]["annotations"] == {names.ORDER: None}
+
+
+def held(api: Api, **spec: Any) -> None:
+    """Put a job there that we have suspended, and one of its pods."""
+    order = codec.dumps(Order("train", 1, 0.0, (), Stage.SUSPENDED))
+    jobs = "/apis/kubeflow.org/v1/pytorchjobs"
+    item = api.set(jobs, "train", spec={"runPolicy": {"suspend": True}, "pytorchReplicaSpecs": {}})
+    item["metadata"] |= {"namespace": "ml", "annotations": {names.ORDER: order}, **spec}
+    api.set("/api/v1/namespaces/ml/pods", "train-master-0")
+
+
+@pytest.mark.parametrize("queued", [False, True], ids=["ours to resume", "Kueue's"])
+def test_a_job_that_we_hold_goes_on_when_its_pods_are_gone(
+    api: Api, monkeypatch: pytest.MonkeyPatch, queued: bool
+) -> None:
+    held(api, labels={"kueue.x-k8s.io/queue-name": "q"} if queued else {})
+    resumed, group = "/apis/kubeflow.org/v1/namespaces/ml/pytorchjobs/train", "/apis/kueue.x-k8s.io"
+    if queued:
+        resumed = f"{group}/v1beta2/namespaces/ml/workloads/w"
+        api.objects[group] = {"versions": [{"version": "v1beta2"}]}
+        owner = {"kind": "PyTorchJob", "name": "train", "uid": "train"}
+        order = codec.dumps(Order("train", 1, 0.0, ()))
+        item = api.set(f"{group}/v1beta2/workloads", "w", spec={"active": False})
+        item["metadata"] |= {"namespace": "ml", "annotations": {names.ORDER: order}, "ownerReferences": [owner]}
+    seen = []
+
+    async def sleep(seconds: float) -> None:
+        seen.append(resumed in api.patches)
+        api.objects.pop("/api/v1/namespaces/ml/pods/train-master-0", None)
+
+    monkeypatch.setattr(cleaning, "asyncio", SimpleNamespace(sleep=sleep))
+    clean(api)
+
+    assert seen == [False], "it waits for the pod"
+    assert "spec" in api.patches[resumed]
+
+
+def test_a_job_whose_pods_do_not_end_stays_held_and_is_named(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    held(api)
+    monkeypatch.setattr(cleaning, "GONE_S", 0.0)
+    monkeypatch.setattr(cleaning, "LOOK_S", 0.0)
+
+    with pytest.raises(cleaning.SomethingLeftError, match="PyTorchJob ml/train"):
+        clean(api)
+    assert not api.patches

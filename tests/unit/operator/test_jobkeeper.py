@@ -25,9 +25,9 @@ NOW = 2_000.0
 KEY = "team/train"
 
 
-def a_job(uid="j-1"):
+def a_job(uid="j-1", *, suspended=False):
     meta = {"name": "train", "namespace": "team", "uid": uid, "resourceVersion": "5"}
-    return job({"metadata": meta, "spec": {"template": {}}}, BATCH)
+    return job({"metadata": meta, "spec": {"template": {}, "suspend": suspended}}, BATCH)
 
 
 def a_pod(uid="p-1", **changes) -> Pod:
@@ -71,6 +71,58 @@ def test_a_job_that_was_made_anew_does_not_end_as_the_one_before(keeper):
 
     keeper._hear_job(Change(KEY, a_job(), a_job("j-2")))
     assert endings(keeper) == {}
+
+
+def hear_job(keeper, *, suspended):
+    new = a_job(suspended=suspended)
+    old, keeper.jobs._objects[KEY] = keeper.jobs._objects.get(KEY), new
+    keeper._hear_job(Change(KEY, old, new))
+
+
+LEAVES = {**FAILED, "leaving": True, "exit_code": 137}
+
+
+def test_a_pod_that_ends_late_after_its_job_was_suspended_and_resumed_is_no_new_end(keeper):
+    keeper._hear_pod(Change("team/train-0", None, a_pod()))
+    hear_job(keeper, suspended=True)
+    hear_job(keeper, suspended=False)
+    keeper._hear_pod(Change("team/train-0", a_pod(), a_pod(leaving=True)))
+    keeper._hear_pod(Change("team/train-0", a_pod(leaving=True), a_pod(**LEAVES)))
+
+    assert endings(keeper) == {}
+    keeper._catch_up()
+    assert endings(keeper) == {}, "nor is it for an operator that leads from now on"
+
+
+def test_a_pod_that_was_leaving_when_this_operator_first_saw_its_suspended_job_is_no_new_end(keeper):
+    hear_job(keeper, suspended=True)
+    keeper._hear_pod(Change("team/train-0", None, a_pod(leaving=True)))
+    hear_job(keeper, suspended=False)
+    keeper._hear_pod(Change("team/train-0", a_pod(leaving=True), a_pod(**LEAVES)))
+
+    assert endings(keeper) == {}
+
+
+@pytest.mark.parametrize("pod", [a_pod("p-2", **FAILED), a_pod("p-2", **LEAVES)], ids=["fails", "is ended"])
+def test_a_pod_of_the_attempt_after_a_suspension_ends_as_any_other(keeper, pod):
+    """Also when it is heard of before the job's being resumed."""
+    keeper._hear_pod(Change("team/train-0", None, a_pod()))
+    hear_job(keeper, suspended=True)
+    keeper._hear_pod(Change("team/train-0", a_pod(), None))
+    keeper._hear_pod(Change("team/train-0", None, a_pod("p-2")))
+    hear_job(keeper, suspended=False)
+    keeper._hear_pod(Change("team/train-0", a_pod("p-2"), pod))
+
+    assert endings(keeper) == {KEY: ("", ["p-2"])}
+
+
+def test_what_is_known_of_a_pod_that_was_sent_away_goes_with_it(keeper):
+    keeper._hear_pod(Change("team/train-0", None, a_pod()))
+    hear_job(keeper, suspended=True)
+    keeper._hear_pod(Change("team/train-0", a_pod(), a_pod("p-2")))
+    keeper._hear_pod(Change("team/train-0", a_pod("p-2"), None))
+
+    assert not keeper._book._sent_away
 
 
 def test_a_pod_that_failed_before_its_job_was_listed_is_found_when_this_operator_leads(keeper):

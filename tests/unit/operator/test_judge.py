@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from tests.unit.operator.test_gang import pytorch, view
-from wheeltapper import catalogue
+from tests.unit.operator.test_gang import merged, pytorch, view
+from wheeltapper import catalogue, config
+from wheeltapper import kubernetes_names as names
+from wheeltapper.policy.decide import refusal
+from wheeltapper.policy.model import History, Payer
 from wheeltapper_operator import judge
 from wheeltapper_operator.endings import Ending
 from wheeltapper_operator.pods import pod
@@ -82,3 +86,19 @@ def test_an_event_about_a_pod_that_nobody_knows_names_no_node():
 
     assert diagnosis.root is not None
     assert diagnosis.root.evidence.node is None
+
+
+@pytest.mark.parametrize(
+    ("annotations", "wants"), [({}, None), ({names.WISH: "on"}, True), ({names.WISH: "off"}, False)], ids=str
+)
+def test_what_a_user_has_asked_for_counts(annotations: dict[str, str], wants: bool | None):
+    job = view(merged(pytorch(), {"metadata": {"annotations": annotations}}))
+
+    assert judge.attempt_of(job, Ending(1, NOW, NOW), ["n1"], NOW).wants_requeue is wants
+
+
+def test_a_job_that_is_anothers_is_left_alone_in_the_words_that_say_whose_it_is():
+    job = replace(view(pytorch()), leave_alone="it is Kueue's, and for Kueue it has ended")
+    attempt = judge.attempt_of(job, Ending(1, NOW, NOW), ["n1"], NOW)
+
+    assert refusal(Payer.INFRASTRUCTURE, attempt, History(), config.parse("").policy) == job.leave_alone

@@ -20,7 +20,8 @@ from wheeltapper_operator.jobs import PYTORCH, Job, job
 from wheeltapper_operator.kueue import Kueue, seen, workload
 from wheeltapper_operator.reflector import Change
 
-PATH = "/apis/kueue.x-k8s.io/v1beta1/namespaces/team/workloads"
+GROUP = "/apis/kueue.x-k8s.io"
+PATH = f"{GROUP}/v1beta2/namespaces/team/workloads"
 
 
 def a_workload(name: str = "pytorchjob-train-1a2b3", *, kind: str = "PyTorchJob", **rest: Any) -> dict[str, Any]:
@@ -127,8 +128,14 @@ class Api(FakeApi):
         return await self._store(path, merged(item, body))
 
 
+def serving(*versions: str) -> dict[str, Any]:
+    """What an API server says of the group of Kueue's kinds."""
+    return {"kind": "APIGroup", "versions": [{"groupVersion": f"x/{each}", "version": each} for each in versions]}
+
+
 def the_kueue(*items: dict[str, Any]) -> tuple[Kueue, Api]:
     api = Api()
+    api.objects[GROUP] = serving("v1beta1", "v1beta2")
     made = Kueue(parts(api)[0])
     for item in items:
         api.objects[f"{PATH}/{item['metadata']['name']}"] = item
@@ -143,7 +150,7 @@ def ordered() -> Job:
 
 
 def only(api: Api) -> dict[str, Any]:
-    (item,) = api.objects.values()
+    (item,) = (each for path, each in api.objects.items() if path != GROUP)
     return item
 
 
@@ -201,3 +208,27 @@ def test_before_workloads_were_seen_no_job_of_kueues_is_touched():
 
     assert made.seen(ordered()).leave_alone == "it is Kueue's, and its Workload cannot be seen"
     assert made.seen(job(pytorch(), PYTORCH)).leave_alone == ""
+
+
+@pytest.mark.parametrize(
+    ("versions", "best"),
+    [
+        (("v1beta1",), "v1beta1"),
+        (("v1beta2", "v1beta1"), "v1beta2"),
+        (("v1alpha1", "v1beta1", "v1beta2"), "v1beta2"),
+        (("v1beta2",), "v1beta2"),
+    ],
+)
+def test_the_newer_of_the_versions_that_a_server_has_is_spoken(versions: tuple[str, ...], best: str):
+    api = Api()
+    api.objects[GROUP] = serving(*versions)
+
+    assert asyncio.run(kueue.served(api)) == f"kueue.x-k8s.io/{best}"  # type: ignore[arg-type]
+
+
+def test_a_kueue_that_was_upgraded_since_its_workloads_were_listed_is_written_to_in_its_new_version():
+    made, api = the_kueue(a_workload())
+    made.workloads._path = "/apis/kueue.x-k8s.io/v1beta1/workloads"
+    asyncio.run(made.suspend(ordered()))
+
+    assert [path for method, path in api.requests if method == "PATCH"] == [f"{PATH}/pytorchjob-train-1a2b3"]

@@ -140,6 +140,27 @@ def test_a_watch_that_is_silent_is_begun_anew_at_once_and_nobody_is_told(play, m
     assert (pauses, caplog.messages, play.reflector.lists) == ([], [], 1)
 
 
+def test_a_kind_whose_version_is_served_no_more_is_looked_for_anew(play):
+    old, new = "/apis/example.com/v1beta1/things", "/apis/example.com/v1/things"
+    where = [old]
+
+    async def find():
+        return where[0]
+
+    play.reflector = Reflector(play.api, old, lambda item: item["spec"], play.told.append, find=find)
+    play.api.set(old, "t1", spec=1)
+
+    async def go():
+        await play.watching()
+        where[0] = new
+        play.api.set(new, "t1", spec=2)
+        play.api.watches[0].put_nowait(ApiError(404, "NotFound", "no such version"))
+        await play.until(lambda: play.reflector.get("t1") == 2)
+
+    assert play.run(go)[-1] == ("t1", 1, 2)
+    assert ("GET", new) in play.api.requests
+
+
 def test_a_kind_that_the_cluster_does_not_have_is_none_of_it(play):
     play.api.fails = [ApiError(404, "NotFound", "no such kind")]
 

@@ -39,21 +39,16 @@ def steps(here: Cache, private: bool) -> list[Step]:
     programs = golang.EVERYWHERE + (golang.OF_OUR_NODE_IMAGE if private else ())
     made = [Step(program.name, here.bin / program.name, partial(golang.build, program)) for program in programs]
     operator = "github.com/kubeflow/training-operator"
-    made.append(
-        Step(
-            "training-operator's manifests",
-            here.training_operator,
-            partial(golang.copy_from_module, "training-operator", operator, "manifests"),
-        )
-    )
+    made += [
+        _copied("training-operator's manifests", here.training_operator, "training-operator", operator, "manifests"),
+        _copied("Kueue's manifests", here.kueue, "kubernetes", "sigs.k8s.io/kueue", "config"),
+    ]
     if not private:
         return [*made, Step("images", here.archive, partial(_make_archive, here))]
     return [
         *made,
-        Step(
-            "the files of kind's node image",
-            here.kind_files,
-            partial(golang.copy_from_module, "kubernetes", "sigs.k8s.io/kind", "images/base/files"),
+        _copied(
+            "the files of kind's node image", here.kind_files, "kubernetes", "sigs.k8s.io/kind", "images/base/files"
         ),
         Step("pause", here.bin / "pause", images.make_pause),
         Step("the packages of the base image", here.base_root, images.make_root),
@@ -84,6 +79,10 @@ def build(private: bool) -> Cache:
             step.run()
             print(f"{time.monotonic() - began:.0f} s", flush=True)
     return here
+
+
+def _copied(name: str, output: Path, tool: str, module: str, folder: str) -> Step:
+    return Step(name, output, partial(golang.copy_from_module, tool, module, folder))
 
 
 @contextmanager

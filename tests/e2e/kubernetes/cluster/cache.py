@@ -39,6 +39,11 @@ class Cache:
         return self.programs / "training-operator-manifests"
 
     @property
+    def kueue(self) -> Path:
+        """Kueue's manifests."""
+        return self.programs / "kueue-manifests"
+
+    @property
     def kind_files(self) -> Path:
         """The files that kind's node image has beside its packages."""
         return self.programs / "kind-files"

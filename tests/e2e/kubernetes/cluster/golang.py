@@ -47,8 +47,9 @@ EVERYWHERE = (
         "training-operator",
         "github.com/kubeflow/training-operator/cmd/training-operator.v1",
     ),
+    Program("kueue", "kubernetes", "sigs.k8s.io/kueue/cmd/kueue"),
 )
-"""What every cluster needs, the longest builds last."""
+"""What every cluster needs or may be given, the longest builds last."""
 
 OF_OUR_NODE_IMAGE = (
     Program("coredns", "kubernetes", "./coredns"),

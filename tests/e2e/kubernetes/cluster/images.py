@@ -26,13 +26,19 @@ BASE_IMAGE = f"{REPOSITORY}/python:base"
 TRAINING_OPERATOR_IMAGE = (
     f"{REPOSITORY}/training-operator:{version('training-operator', 'github.com/kubeflow/training-operator')}"
 )
+KUEUE_IMAGE = f"{REPOSITORY}/kueue:{version('kubernetes', 'sigs.k8s.io/kueue')}"
 DEVICE_PLUGIN_IMAGE = f"{REPOSITORY}/device-plugin:1"
 PAUSE_IMAGE = f"{REPOSITORY}/pause:1"
 ETCD_TAG = version("kubernetes", "go.etcd.io/etcd/server/v3")
 COREDNS_TAG = version("kubernetes", "github.com/coredns/coredns")
 
-EVERYWHERE = {"python": BASE_IMAGE, "training-operator": TRAINING_OPERATOR_IMAGE, "device-plugin": DEVICE_PLUGIN_IMAGE}
-"""The images that every cluster needs, by the program in each."""
+EVERYWHERE = {
+    "python": BASE_IMAGE,
+    "training-operator": TRAINING_OPERATOR_IMAGE,
+    "kueue": KUEUE_IMAGE,
+    "device-plugin": DEVICE_PLUGIN_IMAGE,
+}
+"""The images that every cluster has, by the program in each."""
 
 OF_OUR_NODE_IMAGE = {
     **{
@@ -57,10 +63,11 @@ _PUBLISHED_BASE = "python:3.11-slim"
 
 _SET_UP = {
     "coredns": 'ENTRYPOINT ["/coredns"]\n',
+    "kueue": 'USER 65532\nENTRYPOINT ["/manager"]\n',  # its Deployment starts /manager, and allows no root
     "pause": 'ENTRYPOINT ["/pause"]\n',
     "training-operator": 'ENTRYPOINT ["/manager"]\n',
 }
-_PLACES = {"coredns": "/coredns", "pause": "/pause", "training-operator": "/manager"}
+_PLACES = {"coredns": "/coredns", "kueue": "/manager", "pause": "/pause", "training-operator": "/manager"}
 
 
 def make_root(tar: Path) -> None:
