@@ -186,7 +186,7 @@ def test_a_job_that_has_failed_is_recorded_and_its_quota_goes_to_the_next(
 def test_a_job_that_kueue_evicts_and_admits_again_before_its_pods_are_gone_is_left_to_kueue(
     cluster: Cluster, job: str, mended: list[Node]
 ) -> None:
-    cluster.apply(queued(job, RANKS, STAYS, grace_s=10, policy="OnFailure"))
+    cluster.apply(queued(job, RANKS, STAYS, grace_s=30, policy="OnFailure"))
     before = cluster.wait(lambda: gang(cluster, job), SOON_S, f"all ranks of {job}")
     set_stop_policy(cluster, "HoldAndDrain")
     cluster.wait(lambda: not is_true(workload(cluster, job), "Admitted"), SOON_S, f"{job} to be evicted")
