@@ -261,6 +261,7 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         end=ended.at,
         batch=record.batch if record else True,
         requeueable=record.requeueable if record else False,
+        leave_alone="" if record else "slurmctld does not know the job any more",
         step=step(gathered),
         wants_requeue=wishes.wants_requeue(ended.comment),
         scheduler_requeued=record is not None

@@ -21,7 +21,7 @@ class Recall:
         self._parts = parts
         self._lasting = lasting
         self._due = 0.0
-        self._looked: set[tuple[Deed, float | None]] = set()
+        self._looked: set[tuple[str, str, float, float | None]] = set()
 
     async def look(self) -> bool:
         """Look at what was done lately.
@@ -35,12 +35,12 @@ class Recall:
             return True
         self._due = now + PAUSE_S
         started = await self._lasting.started()
-        self._looked &= {(deed, started) for deed in deeds}
+        self._looked &= {_look_of(deed, started) for deed in deeds}
         for deed in deeds:
             again = started is not None and may_be_forgotten(deed, started)
-            if again and (deed, started) not in self._looked:
+            if again and _look_of(deed, started) not in self._looked:
                 await self._again(Kind(deed.kind), deed.name)
-                self._looked.add((deed, started))
+                self._looked.add(_look_of(deed, started))
             # One that was started in the deed's own second may have been told after its start, and saved nothing yet.
             if (again and started is not None and started > deed.until) or now - deed.until > SAVED_S:
                 self._parts.journal.forget_deed(deed)
@@ -56,3 +56,8 @@ class Recall:
             self._parts.journal.note_moved(name, done=False)
         else:
             await self._parts.gate.again(name)
+
+
+def _look_of(deed: Deed, started: float | None) -> tuple[str, str, float, float | None]:
+    """Return what is looked at once: without ``until``, which moves on when the look itself does the deed again."""
+    return deed.kind, deed.name, deed.since, started

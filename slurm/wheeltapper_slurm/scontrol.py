@@ -69,7 +69,11 @@ class Scontrol:
     async def job(self, job: str, name: str | None = None) -> JobRecord | None:
         try:
             if self._has_json:
-                return json_records.job(await self._run("scontrol", "--json", "show", "job", job), job)
+                record = json_records.job(await self._run("scontrol", "--json", "show", "job", job), job)
+                if record is not None:
+                    return record
+                # Where nobody answers, scontrol prints an empty list and succeeds (24.11, 26.05), as it does for a job
+                # that is gone. In its other form it says which of the two.
             return await self._job_of_text(job, name)
         except SchedulerError as error:
             if "Invalid job id" in str(error):

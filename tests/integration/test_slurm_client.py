@@ -30,6 +30,11 @@ SCONTROL = """#!/bin/sh
 # What the real one prints; $FOLDER/trouble is what it says instead, $FOLDER/hang makes it hang.
 echo "scontrol $*" >> "{folder}/asked"
 [ ! -e "{folder}/hang" ] || exec sleep 600
+case "{release} $*" in
+22.05*) ;;
+# Whatever went wrong, it succeeds and shows no job: seen with 24.11.5 and 26.05.5.
+*"--json show job "*) [ ! -e "{folder}/trouble" ] || {{ echo '{{"jobs": [], "errors": []}}'; exit 0; }} ;;
+esac
 [ ! -e "{folder}/trouble" ] || {{ cat "{folder}/trouble" >&2; exit 1; }}
 case "$*" in
 "--json show job "*)
