@@ -52,6 +52,10 @@ def test_what_a_shell_tried_before_the_run_was_survived():
     assert nothing(*tried, "no apex", *hugging_face(1, 2, 3, 4, 5, 6, 7))
 
 
+def test_a_job_that_was_started_again_after_its_watchdogs_had_ended_it_was_interrupted():
+    assert not nothing(*megatron(1, 2), *watchdog(0), *watchdog(1), *megatron(1, 2, 3, 4, 5, 6, 7))
+
+
 def test_one_step_of_ranks_that_do_not_know_yet_is_no_going_on():
     assert not nothing(*megatron(1, 2), *CAUGHT, *megatron(3, 4))
 

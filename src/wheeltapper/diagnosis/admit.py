@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wheeltapper.attempt import Attempt, Ending
-from wheeltapper.diagnosis.known import SKEW_S, SURVIVABLE, Known, known_of
+from wheeltapper.diagnosis.known import SKEW_S, Known, is_survivable, known_of
 from wheeltapper.diagnosis.model import Rejected
 from wheeltapper.evidence import Finding, Role, Source
-from wheeltapper.labels import family
 
 LOOKED_S = 900.0
 """Seconds after the end in which somebody still looks at a node of the job: what a tool prints then is of its end."""
@@ -74,7 +73,7 @@ def _objection(finding: Finding, known: Known) -> str | None:
         return "the log was continued, and this line is of an earlier attempt"
     if (finding.evidence.line or 0) < known.completed.get(finding.evidence.file or "", -1):
         return "the run went to its end after it"
-    if family(finding.label) in SURVIVABLE and finding.evidence.file in known.went_on:
+    if is_survivable(finding) and finding.evidence.file in known.went_on:
         return "the run went on after it, step by step"
     return None
 

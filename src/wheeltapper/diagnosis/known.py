@@ -18,8 +18,11 @@ COMPLETED = "run.completed"
 WENT_ON = "run.went_on"
 """The signature of a run that took further steps after all that its log tells of failures; see scan/log.py."""
 
-SURVIVABLE = frozenset({"software", "network", "unknown"})
-"""Families of what programs catch, retry or restart from. A scheduler's word and a broken machine are none."""
+_SURVIVABLE = frozenset({"software", "network", "unknown"})
+"""Families of what programs catch and retry. A scheduler's word and a broken machine are none."""
+
+_FATAL = "network/nccl_timeout"
+"""NCCL's watchdog ends the process that it speaks in: where steps follow, the job was started again."""
 
 _Log = tuple[str | None, str | None]
 """A node and, for a kernel log that was saved, its file: boots are told apart within one log."""
@@ -67,6 +70,11 @@ def known_of(
     )
 
 
+def is_survivable(finding: Finding) -> bool:
+    """True for what a run lives through that takes further steps."""
+    return family(finding.label) in _SURVIVABLE and finding.label != _FATAL
+
+
 def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
     if attempt is not None and attempt.end is not None:
         return attempt.end
@@ -81,7 +89,7 @@ def _something_failed(findings: Sequence[Finding], attempt: Attempt | None) -> b
     return any(
         each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
         for each in findings
-        if not (family(each.label) in SURVIVABLE and each.evidence.file in went_on)
+        if not (is_survivable(each) and each.evidence.file in went_on)
     )
 
 
