@@ -153,8 +153,9 @@ def test_a_kind_whose_version_is_served_no_more_is_looked_for_anew(play):
     async def go():
         await play.watching()
         where[0] = new
-        play.api.set(new, "t1", spec=2)
+        # In this order: the fake tells each watch of everything.
         play.api.watches[0].put_nowait(ApiError(404, "NotFound", "no such version"))
+        play.api.set(new, "t1", spec=2)
         await play.until(lambda: play.reflector.get("t1") == 2)
 
     assert play.run(go)[-1] == ("t1", 1, 2)
