@@ -226,9 +226,13 @@ class Campaign:
             yield f"{name}: {restarts} restarts, {others} for other causes"
 
     def _requeued_by_slurm(self, job: str) -> int:
-        """How often slurmctld itself has requeued *job*, since it had forgotten the job's end and found it missing."""
-        log = self.cluster.slurmctld.log.read_text()
-        return log.count(f"requeue JobId={job} due to node failure")
+        """How often slurmctld itself has requeued *job*, whose end it had forgotten.
+
+        It found the job missing, or sent it to a node where it had not quite ended, which refuses a second copy.
+        """
+        missing = self.cluster.slurmctld.log.read_text().count(f"requeue JobId={job} due to node failure")
+        twice = f"Job {job} already running, do not launch second copy"
+        return missing + sum(node.slurmd.log.read_text().count(twice) for node in self.cluster.nodes.values())
 
     def _kept_off(self, job: str) -> int:
         """How often a prolog kept *job* off a node: slurmctld, which had forgotten the drain, had sent it there."""
