@@ -72,6 +72,7 @@ class Clock:
         self._start = -1
         self._at: float | None = None
         self._told = -1  # where the text began in which the time was found
+        self._quiet = -BEFORE - 1  # where the last piece began that was asked for the quiet before it
 
     def at(self, piece: Piece) -> float | None:
         """Return the time of *piece* as Unix seconds; None when neither it nor the text before it tells."""
@@ -90,10 +91,20 @@ class Clock:
         return own
 
     def quiet_before(self, piece: Piece) -> float | None:
-        """Return how many seconds before *piece* the text above it was written; None where a time is unknown."""
-        at = self.at(piece)
+        """Return how many seconds before *piece* the text above it was written; None where a time is unknown.
+
+        Of many that follow each other the first alone is told: above the others stands the one before.
+        """
+        at, follows = self.at(piece), piece.start - self._quiet <= BEFORE
+        if follows:
+            self._quiet = piece.start
+        if follows or at is None:
+            return None
         before = last_time_of(piece.before.decode("latin-1"), self._zone)
-        return max(0.0, at - before) if at is not None and before is not None else None
+        if before is None:
+            return None
+        self._quiet = piece.start
+        return max(0.0, at - before)
 
     def _above(self, piece: Piece) -> float | None:
         # In a burst the text before a line was searched for the line before it: only what is new needs a look.
@@ -108,7 +119,7 @@ class Clock:
 
 def _in_year_of(known: float | None, text: str, zone: tzinfo | None) -> float | None:
     """Return the time that glog wrote into *text* without a year, in the year that brings it nearest to *known*."""
-    found = _GLOG.search(text)
+    found = _GLOG.search(text) if known is not None else None
     if known is None or not found:
         return None
     year = datetime.fromtimestamp(known, zone or timezone.utc).year
