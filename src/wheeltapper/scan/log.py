@@ -147,12 +147,13 @@ def _sightings(piece: Piece, catalogue: Catalogue, source: Source, rank_of_file:
     if is_echo(text):
         return
     matches = catalogue.match(text, source)
-    if source is Source.JOB_LOG:
+    unsaid = all(match.last_words for match in matches)
+    # Only what is indented behind its prefix can be an echo: most lines need no look for a prefix.
+    if source is Source.JOB_LOG and (unsaid or "  " in text or "\t" in text):
         bare, named = without_foreign_prefix(text)
         if is_echo(bare):
             return
-        unsaid = bare != text and all(match.last_words for match in matches)
-        if unsaid and (more := catalogue.match(bare, source)):
+        if unsaid and bare != text and (more := catalogue.match(bare, source)):
             text, matches, labelled = bare, more, named if named is not None else labelled
     for match in matches:
         said = match.fields.get("rank")
