@@ -54,7 +54,8 @@ def known_of(
     findings: Sequence[Finding], attempt: Attempt | None, window_s: float, job_gpus: Mapping[str, tuple[str, ...]]
 ) -> Known:
     """Return what *findings* tell of *attempt* as a whole; *window_s* is as long as what waited longest makes it."""
-    end, window_s = _end(findings, attempt), max(window_s, _longest_wait(findings) + SKEW_S)
+    end, went_on = _end(findings, attempt), _went_on(findings, attempt)
+    window_s = max(window_s, _longest_wait(findings) + SKEW_S)
     return Known(
         attempt,
         end,
@@ -64,9 +65,9 @@ def known_of(
         _newest_boots(findings),
         _earlier_lines(findings, attempt),
         _completed(findings),
-        _went_on(findings, attempt),
+        went_on,
         _job(findings, attempt),
-        _something_failed(findings, attempt),
+        _something_failed(findings, attempt, went_on),
     )
 
 
@@ -82,10 +83,9 @@ def _end(findings: Iterable[Finding], attempt: Attempt | None) -> float | None:
     return max(logged, default=None)
 
 
-def _something_failed(findings: Sequence[Finding], attempt: Attempt | None) -> bool:
+def _something_failed(findings: Iterable[Finding], attempt: Attempt | None, went_on: frozenset[str]) -> bool:
     if attempt is not None and attempt.ending is not Ending.COMPLETED:
         return True
-    went_on = _went_on(findings, attempt)
     return any(
         each.evidence.source in {Source.JOB_LOG, Source.SCHEDULER} and each.role not in {Role.BENIGN, Role.CONFIRM}
         for each in findings

@@ -135,6 +135,13 @@ def test_the_attempt_puts_the_batch_host_first_and_acts_on_the_task():
     assert gather.attempt(gathered(), Ending.REQUEUED, job(state="PENDING"), ()).scheduler_requeued
 
 
+def test_of_a_job_that_slurmctld_knows_no_more_that_is_said_and_nothing_of_its_users_wish():
+    made = gather.attempt(gathered(), Ending.FAILED, None, ())
+
+    assert made.leave_alone == "slurmctld does not know the job any more"
+    assert gather.attempt(gathered(), Ending.FAILED, job(state="FAILED"), ()).leave_alone == ""
+
+
 def test_the_journal_keeps_everything_over_a_restart_and_nothing_after_the_decision(tmp_path):
     journal = Journal(tmp_path / "journal.db")
     attempt, leave = open_attempt(), Leave("n2", BOOT, "prolog", (xid79(),), "14")

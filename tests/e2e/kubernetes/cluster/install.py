@@ -24,7 +24,7 @@ def main() -> int:
         here = cache.find()
         if not complete(here, private):
             print(
-                f"Building Kubernetes and its node image into {here.programs}: 10 to 20 minutes on 2 cores, once.",
+                f"Building Kubernetes and its node image into {here.programs}: 20 minutes of processor time, once.",
                 flush=True,
             )
             began = time.monotonic()
