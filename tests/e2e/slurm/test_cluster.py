@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+
 import pytest
 
 from tests.e2e.slurm.cluster import Cluster, ClusterError, CommandFailed, Hooks, NotInTime
+from tests.e2e.slurm.cluster.namespaces import only_child, sharing
 from tests.e2e.slurm.conftest import StartCluster
 
 
@@ -114,6 +119,19 @@ def test_a_reboot_ends_the_nodes_jobs_and_clears_what_a_reboot_clears(cluster: C
     assert cluster.run("kill", "-0", process, check=False).returncode != 0
     assert one.kmsg("after the reboot") == 0
     cluster.run("scancel", job)
+
+
+def test_a_daemon_has_started_only_when_it_is_in_its_place(cluster: Cluster) -> None:
+    """Before that, a crash of its node would take it for all that lives in the cluster, process 1 too."""
+    walls, place = cluster._namespaces, cluster.node("node1").files.place
+    slow = walls.command(("sh", "-c", "sleep 0.3; exec unshare --mount sleep 60"))
+    with subprocess.Popen(slow) as entered:
+        inside = only_child(entered)
+        try:
+            walls.wait_in_place(inside, place)
+            assert sharing(inside, "mnt") == [inside]
+        finally:
+            os.kill(inside, signal.SIGKILL)
 
 
 def test_orphans_inside_are_reaped(cluster: Cluster) -> None:

@@ -81,8 +81,9 @@ class Daemon:
         # nsenter forks once to enter the PID namespace; all that follows replaces that child by exec.
         try:
             self._pid = only_child(self._entered)
+            self._namespaces.wait_in_place(self._pid, self._place)
         except ClusterError as error:
-            raise ClusterError(f"{self.name} did not start: {error}\n{self.tail()}") from error
+            raise ClusterError(f"{self.name} did not start: {error}\n{self.tail()}\n{self._said()}") from error
 
     def ready(self) -> bool:
         """True when it does its work.
@@ -131,6 +132,10 @@ class Daemon:
         """The last *lines* of its log; of its console when it ended before it had a log. Empty before the first start."""
         file = self.log if self.log.exists() else self.console
         return "\n".join(file.read_text(errors="replace").splitlines()[-lines:]) if file.exists() else ""
+
+    def _said(self, lines: int = 5) -> str:
+        """What it told its console last, in place of a log that it never came to open."""
+        return "\n".join(self.console.read_text(errors="replace").splitlines()[-lines:])
 
     def _signal(self, number: int) -> None:
         if not self.running:

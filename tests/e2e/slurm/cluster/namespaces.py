@@ -144,6 +144,27 @@ class Namespaces:
             argv = ("setpriv", f"--reuid={user}", f"--regid={gid}", "--clear-groups", *argv)
         return ["nsenter", f"--target={self.pid}", *_ENTERED, *place.command(argv)]
 
+    def wait_in_place(self, pid: int, place: Place, timeout: float = 5.0) -> None:
+        """Wait until process *pid*, just started with :meth:`command`, has left the mounts that all here share.
+
+        Until then, who ends "all that sees what this machine of the cluster sees" ends process 1 and the cluster too.
+
+        Raises:
+            ClusterError: it ended first, or was not there in *timeout* seconds.
+        """
+        if not place.binds:
+            return
+        mounts = Path(f"/proc/{self.pid}/ns/mnt").readlink()
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            try:
+                if Path(f"/proc/{pid}/ns/mnt").readlink() != mounts:
+                    return
+            except OSError as error:
+                raise ClusterError(f"process {pid} ended before it was in its place") from error
+            time.sleep(0.002)
+        raise ClusterError(f"process {pid} was not in its place within {timeout:g} s")
+
 
 def only_child(parent: subprocess.Popen[bytes], timeout: float = 5.0) -> int:
     """The process id of *parent*'s one child, waited for up to *timeout* seconds.
