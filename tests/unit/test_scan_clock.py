@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wheeltapper.scan.blocks import BEFORE, Piece
-from wheeltapper.scan.clock import Clock, last_time_of, time_of
+from wheeltapper.scan.clock import TIME_WITHIN, Clock, last_time_of, time_of
 
 NOON = datetime(2025, 11, 29, 12, 1, 3, tzinfo=timezone.utc).timestamp()
 
@@ -81,6 +81,12 @@ def test_a_line_without_a_time_has_that_of_the_text_before_it():
     times = [clock.at(piece(data, start, start + 5)) for start in starts]
     near = [start <= 25 + BEFORE for start in starts]
     assert times == [NOON if each else None for each in near]
+
+
+def test_a_time_that_stands_too_far_in_a_line_to_be_its_own_is_that_of_the_next_one():
+    data = b"Error" + b" x" * TIME_WITHIN + b" 2025-11-29 12:01:03\nError\n"
+    clock, second = Clock(timezone.utc), data.index(b"\n") + 1
+    assert [clock.at(piece(data, *span)) for span in ((0, second - 1), (second, second + 5))] == [None, NOON]
 
 
 @pytest.mark.parametrize(

@@ -130,14 +130,14 @@ class Bursts:
     def __init__(self) -> None:
         """Begin a log."""
         self._shapes: dict[bytes, _Shape] = {}
-        self._layouts: dict[bytes, tuple[Callable[[bytes], _Key], dict[_Key, _Voice]]] = {}
+        self._layouts: dict[bytes, tuple[Callable[[bytes], _Key], Callable[[_Key], _Voice | None]]] = {}
         self._voices = self._values = self._settled = 0
 
     def put_off(self, lines: Sequence[bytes]) -> list[Slot | None]:
         """Return for each of *lines* None when it must be read now, else the slot for the last line of its burst."""
         layout_of, weigh = self._layouts.get, self._weigh
         return [
-            (layout and layout[1].get(layout[0](raw))) or weigh(raw)
+            (layout and layout[1](layout[0](raw))) or weigh(raw)
             for raw in lines
             for layout in (layout_of(raw.translate(_MASK)),)
         ]
@@ -186,7 +186,7 @@ class Bursts:
         shape.settled[pick(raw)] = voice
         layout = raw.translate(_MASK)
         if layout in self._layouts or len(self._layouts) < LAYOUTS_MAX:
-            self._layouts[layout] = pick, shape.settled
+            self._layouts[layout] = pick, shape.settled.get
 
     def last_ones(self) -> list[Piece]:
         """Return the last line of each burst, as far as it was put off, in the order of the log."""

@@ -72,6 +72,7 @@ class Clock:
         self._start = -1
         self._at: float | None = None
         self._told = -1  # where the text began in which the time was found
+        self._mute_to = -1  # where the last piece ended, when all of it was looked at and holds no whole time
         self._quiet = -BEFORE - 1  # where the last piece began that was asked for the quiet before it
 
     def at(self, piece: Piece) -> float | None:
@@ -82,6 +83,7 @@ class Clock:
         own = time_of(text, self._zone)
         if own is None:
             above = self._above(piece)
+            self._mute_to = piece.start + len(piece.raw) if len(piece.raw) <= TIME_WITHIN else -1
             own = _in_year_of(above, text, self._zone)
             if own is None:
                 self._start, self._at = piece.start, above
@@ -110,7 +112,9 @@ class Clock:
         # In a burst the text before a line was searched for the line before it: only what is new needs a look.
         new = piece.start - self._start
         follows = self._start >= 0 and 0 < new <= len(piece.before)
-        at = last_time_of((piece.before[-new:] if follows else piece.before).decode("latin-1"), self._zone)
+        at = None
+        if not follows or piece.start != self._mute_to + 1:
+            at = last_time_of((piece.before[-new:] if follows else piece.before).decode("latin-1"), self._zone)
         if at is not None:
             self._told = piece.start
             return at

@@ -26,7 +26,9 @@ class LineEnds:
         if end - start < LARGE:
             return block.count(b"\n", start, end)
         self._counted += end - start
-        return (_plain if self._counted < LONG else _fastest())(block, start, end)
+        # Loaded for an earlier stream, numpy costs nothing more.
+        plain = self._counted < LONG and not _fastest.cache_info().currsize
+        return (_plain if plain else _fastest())(block, start, end)
 
 
 def _plain(block: bytes, start: int, end: int) -> int:
