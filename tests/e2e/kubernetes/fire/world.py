@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,18 @@ class World:
         # By this thread, with which it must live; only the waiting is done elsewhere.
         self.plane.server.start()
         await asyncio.to_thread(self.plane.wait)
+        await until(self._has_read_all, "all that the new server stores")
+
+    async def _has_read_all(self) -> bool:
+        """False while a server that says that it is ready still reads from etcd, and refuses us meanwhile."""
+        try:
+            for path in (NODES, HEALTHS, PODS, JOBS, INTERRUPTIONS):
+                await self.items(path)
+        except ApiError as error:
+            if error.status != HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            return False
+        return True
 
     async def add_nodes(self, count: int) -> list[str]:
         """Make nodes of one pool, each with somebody else's taint and a healthy agent."""
