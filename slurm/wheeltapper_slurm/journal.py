@@ -188,6 +188,18 @@ class Journal:
         """Return the node reports on *job* and its components in a fixed order."""
         return [codec.loads(Report, body) for body in self._bodies(job, "report")]
 
+    def unclaimed(self, before: float) -> dict[str, int]:
+        """Return the jobs without an open attempt on which nodes have reported, the last of them *before* then.
+
+        Each with how many reports there are.
+        """
+        rows = self._db.execute(
+            "SELECT job, count(*) FROM report WHERE kind = 'report' AND job NOT IN (SELECT job FROM open_attempt)"
+            " GROUP BY job HAVING max(received_at) < ? ORDER BY job",
+            (before,),
+        )
+        return dict(rows)
+
     def log_reports(self, job: str) -> list[LogReport]:
         """Return the log reports on *job* and its components in a fixed order."""
         return [codec.loads(LogReport, body) for body in self._bodies(job, "logs")]

@@ -16,6 +16,7 @@ from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
 from wheeltapper_slurm.gather import Before, Gathered
+from wheeltapper_slurm.ghosts import Ghosts
 from wheeltapper_slurm.journal import OpenAttempt
 from wheeltapper_slurm.keeper import Keeper
 from wheeltapper_slurm.lasting import Kind, Lasting
@@ -65,6 +66,7 @@ class Rounds:
         )
         self._keeper = Keeper(parts)
         self._mover = Mover(parts, lasting)
+        self._ghosts = Ghosts(parts, lasting)
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.sweep(self._ended_dir, parts.clock() - UNFINISHED_S)
@@ -101,6 +103,7 @@ class Rounds:
             await self._turn(f"acts of {key}", self._doer.do(key))
         await self._turn("nodes that are out", self._look_after())
         await self._turn("jobs on broken nodes", self._mover.look())
+        await self._turn("jobs whose end slurmctld has forgotten", self._ghosts.look())
 
     async def _look_after(self) -> bool:
         await self._keeper.look()

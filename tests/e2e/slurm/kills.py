@@ -156,27 +156,28 @@ class Campaign:
     def _is_over(self, jobs: list[Planted]) -> bool:
         numbers = {each.job for each in jobs}
         now = [each for each in self.cluster.jobs if each["JobId"] in numbers]
-        for each in now:
-            if each["JobState"] == "RUNNING":
-                self._ask(each["NodeList"])
+        self._ask({each["NodeList"] for each in now if each["JobState"] == "RUNNING"})
         if not {each["JobState"] for each in now} <= ENDED or open_attempts(self.cluster):
             return False
         return not self._rows("SELECT 1 FROM act WHERE outcome = 'planned'") and not list(
             (self.cluster.controller_files.spool / "ended").glob("[!.]*")
         )
 
-    def _ask(self, name: str) -> None:
-        """Let slurmctld hear what runs on the node *name*: it takes a job for running there whose end it has forgotten.
+    def _ask(self, names: set[str]) -> None:
+        """Let slurmctld hear what runs on the nodes *names*: it takes jobs for running there whose end it has forgotten.
 
         By itself it asks at every twentieth ping (MAX_REG_FREQUENCY in its ping_nodes.c), half an hour as a rule. A
         slurmd says it at its start. (`scontrol reconfigure` would do as well, and kill EpilogSlurmctld where it runs.)
         """
-        if time.monotonic() - self.asked_at > ASK_S:
-            self.asked_at = time.monotonic()
-            slurmd = self.cluster.node(name).slurmd
-            slurmd.stop()
-            slurmd.start()
-            self.cluster.wait(slurmd.ready, 30.0, f"slurmd of {name} to be back")
+        if not names or time.monotonic() - self.asked_at <= ASK_S:
+            return
+        daemons = [self.cluster.node(name).slurmd for name in sorted(names)]
+        for each in daemons:
+            each.stop()
+            each.start()
+        for each in daemons:
+            self.cluster.wait(each.ready, 30.0, f"{each.name} to be back")
+        self.asked_at = time.monotonic()
 
     def _nodes_are_as_planted(self, jobs: list[Planted]) -> None:
         broken = {each.node for each in jobs if each.kind == "hardware"}
@@ -226,13 +227,19 @@ class Campaign:
             yield f"{name}: {restarts} restarts, {others} for other causes"
 
     def _requeued_by_slurm(self, job: str) -> int:
-        """How often slurmctld itself has requeued *job*, whose end it had forgotten.
+        """How often *job* was requeued since slurmctld had forgotten its end: by slurmctld itself, or in its place.
 
         It found the job missing, or sent it to a node where it had not quite ended, which refuses a second copy.
         """
         missing = self.cluster.slurmctld.log.read_text().count(f"requeue JobId={job} due to node failure")
         twice = f"Job {job} already running, do not launch second copy"
-        return missing + sum(node.slurmd.log.read_text().count(twice) for node in self.cluster.nodes.values())
+        ghost = f"job {job}: its nodes say that it is over, slurmctld that it runs: it is requeued"
+        ours = sum(
+            each.log.read_text().count(ghost)
+            for each in (self.cluster.controller, self.cluster.standby)
+            if each.log.exists()
+        )
+        return missing + ours + sum(node.slurmd.log.read_text().count(twice) for node in self.cluster.nodes.values())
 
     def _kept_off(self, job: str) -> int:
         """How often a prolog kept *job* off a node: slurmctld, which had forgotten the drain, had sent it there."""
