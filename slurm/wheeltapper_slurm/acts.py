@@ -86,7 +86,10 @@ def idle(nodes: Iterable[NodeRecord], partitions: Collection[str], without: Coll
 
 
 class Memory(Protocol):
-    """Which nodes jobs exclude by our doing, so that it can be undone."""
+    """Which nodes jobs exclude by our doing, so that it can be undone; and when we have requeued them."""
+
+    def requeue(self, job: str, asked: float, now: float) -> None:
+        """Slurmctld is being told to requeue *job* since *asked*; told again, with the same, once it has answered."""
 
     def exclude(self, job: str, nodes: Iterable[str], now: float) -> None:
         """*nodes* are about to be added to the ExcNodeList of *job*: they are thought to be guilty."""
@@ -111,7 +114,7 @@ class Doer:
         memory: Memory,
         note: Callable[[str], None] = lambda _attempt: None,
     ) -> None:
-        """*memory* is told what is about to be done to a job's ExcNodeList, *note* for which attempt anything is."""
+        """*memory* is told what must be known later, *note* for which attempt anything is about to be done."""
         self._note = note
         self._client = client
         self._memory = memory
@@ -194,6 +197,8 @@ class Doer:
             return f"the job is {record.state} again already"
         if not not_later:
             return "a later attempt of the job has ended already"
+        asked = self._clock()
+        self._memory.requeue(act.target, asked, asked)
         try:
             await self._client.requeue(act.target)
         except SchedulerError as error:
@@ -201,6 +206,8 @@ class Doer:
             if isinstance(error, SchedulerDown) or "pending" not in str(error).lower():
                 raise
             return "it was requeued already"
+        finally:
+            self._memory.requeue(act.target, asked, self._clock())
         return "requeued"
 
     def _began(self, act: Act) -> int:

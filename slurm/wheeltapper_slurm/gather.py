@@ -113,10 +113,23 @@ class Before:
     """What an earlier attempt of the job has left: when it ended (Unix seconds), and each node's last epilog of it.
 
     ``epilogs`` has the job, or its component, and the node as keys; the times are of the node's own clock.
+    ``requeued`` tells from when to when slurmctld was busy with our last requeue of the job.
     """
 
     decided: float | None = None
     epilogs: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    requeued: tuple[float, float] | None = None
+
+    def brought(self, attempt: OpenAttempt) -> bool:
+        """True when our requeue has met a job whose end slurmctld had forgotten: *attempt* was decided on already.
+
+        22.05 then shows the second of the requeue as the start of what ends. No attempt can begin in it: we let a job
+        start a second after its requeue at the earliest, and Slurm two minutes after it.
+        """
+        if self.requeued is None or attempt.start is None or attempt.ended.start is not None:
+            return False
+        asked, answered = self.requeued
+        return int(asked) <= int(attempt.start) <= int(answered)
 
     def covers(self, report: Report | LogReport) -> bool:
         """True when *report* is of that attempt: it comes again when its node was told to ask later."""
@@ -227,14 +240,32 @@ def by_the_books(past: Iterable[PastAttempt], ended_at: float) -> Ending | None:
 
     Of a job that Slurm has requeued, slurmctld shows the next attempt alone.
     """
+    booked = _booked(past, ended_at)
+    return _STATES.get(booked.state) if booked is not None else None
+
+
+def _booked(past: Iterable[PastAttempt], ended_at: float) -> PastAttempt | None:
     near = [each for each in past if abs(each.end - ended_at) <= CLOCK_SKEW_S]
-    newest = max(near, key=lambda each: each.end, default=None)
-    return _STATES.get(newest.state) if newest is not None else None
+    return max(near, key=lambda each: each.end, default=None)
 
 
 def step(gathered: Gathered) -> int | None:
     """Return the last training step that the job's logs tell of."""
     return max((log.step for log in gathered.logs if log.step is not None), default=None)
+
+
+def began(gathered: Gathered, past: Iterable[PastAttempt]) -> float | None:
+    """Return when an attempt began that Slurm has requeued while it ran, by its first prolog, or by slurmdbd.
+
+    22.05 shows the second of the requeue as its start, or that of the next attempt; later releases tell it.
+    """
+    attempt = gathered.attempt
+    if attempt.ended.start is not None:
+        return attempt.start
+    prologs = [each.stay.prolog_at for each in gathered.reports if each.stay.prolog_at is not None]
+    booked = _booked(past, attempt.ended.at)
+    starts = prologs or ([booked.start] if booked is not None and booked.start is not None else [])
+    return min([*starts, *([attempt.start] if attempt.start is not None else [])], default=None)
 
 
 def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: Iterable[str]) -> Attempt:

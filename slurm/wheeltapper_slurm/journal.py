@@ -22,7 +22,7 @@ ORPHAN_S = 86_400.0
 
 EXCLUSION_S = 30 * 86_400.0
 """What we excluded from a job is forgotten after a month: suspects that were never out do not come back either. So is
-that we have ended it."""
+that we have ended or requeued it."""
 
 _OF_JOB = "(job = :job OR job IN (SELECT component.job FROM component WHERE leader = :job))"
 
@@ -47,6 +47,7 @@ CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS moved (
     attempt TEXT PRIMARY KEY, why TEXT NOT NULL, at REAL NOT NULL, done INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS requeued (job TEXT PRIMARY KEY, asked REAL NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS deed (
     kind TEXT NOT NULL, name TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL, PRIMARY KEY (kind, name)
 );
@@ -256,6 +257,14 @@ class Journal:
         """Return the jobs that exclude nodes since there are better ones."""
         return [job for (job,) in self._db.execute("SELECT DISTINCT job FROM avoided ORDER BY job")]
 
+    def requeue(self, job: str, asked: float, now: float) -> None:
+        """Write down that slurmctld is being told to requeue *job*, or was: from when it was *asked* until now."""
+        self._db.execute("INSERT OR REPLACE INTO requeued VALUES (?, ?, ?)", (job, asked, now))
+
+    def requeued(self, job: str) -> tuple[float, float] | None:
+        """Return what :meth:`requeue` was told last of *job*, in Unix seconds."""
+        return self._db.execute("SELECT asked, at FROM requeued WHERE job = ?", (job,)).fetchone()  # type: ignore[no-any-return]
+
     def exclusions(self) -> list[Exclusion]:
         """Return which nodes we have excluded from which jobs."""
         rows = self._db.execute("SELECT job, node, at FROM exclusion ORDER BY job, node")
@@ -363,6 +372,6 @@ class Journal:
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
             self._db.execute("DELETE FROM epilog WHERE at < ?", (now - ORPHAN_S,))
-            for table in ("exclusion", "avoided", "moved"):
+            for table in ("exclusion", "avoided", "moved", "requeued"):
                 self._db.execute(f"DELETE FROM {table} WHERE at < ?", (now - EXCLUSION_S,))  # noqa: S608
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

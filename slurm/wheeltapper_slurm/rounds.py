@@ -23,6 +23,7 @@ from wheeltapper_slurm.lasting import Kind, Lasting
 from wheeltapper_slurm.mover import Mover
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.recall import Recall
+from wheeltapper_slurm.records import JobRecord
 from wheeltapper_slurm.spool import Ended
 
 log = logging.getLogger(__name__)
@@ -177,23 +178,17 @@ class Rounds:
         silent = await self._silent(attempt, missing, now)
         if now < deadline and missing - silent:
             return True  # without reading a thousand reports in every round
-        decided = self._decided(attempt)
-        gathered = self._gather(attempt, Before(decided, journal.epilogs(job)))
+        before = Before(self._decided(attempt), journal.epilogs(job), journal.requeued(attempt.ended.target))
+        gathered = self._gather(attempt, before)
         silent = await self._silent(attempt, gathered.missing(), now)
         if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
-        if gathered.nothing_new(decided) and await self._may_be_told_again(gathered, decided):
+        if await self._was_told_before(gathered, before, silent):
             log.info("job %s: attempt %s needs nothing (its end was told before)", attempt.ended.target, attempt.key)
             self._close(attempt, gathered, now)
             return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
-        how = gather.ending(gathered, record, silent)
-        if how is Ending.REQUEUED:
-            how = gather.by_the_books(await self._parts.client.past(job), attempt.ended.at)
-            if how is None and now >= attempt.ended.at + BOOKS_S:
-                # Of an end that slurmctld has forgotten the exit code 0 is all that is left: no cause to run it again.
-                lost = record is not None and gather.forgotten(attempt, record)
-                how = Ending.COMPLETED if lost else Ending.REQUEUED
+        how = await self._ending(gathered, record, silent, now)
         if how is None:
             if now < deadline + SETTLE_S:
                 return False
@@ -204,6 +199,8 @@ class Rounds:
         else:
             case = gather.attempt(gathered, how, record, silent)
             case = replace(case, components=tuple(journal.components(job)))
+            if case.scheduler_requeued:
+                case = replace(case, start=gather.began(gathered, await self._parts.client.past(job)))
             done = self._mover.acts(case)
             sentence = judge.conclude(gathered, case, self._parts.ledger, self._parts.config, now, done)
             log.info("job %s: %s", attempt.ended.target, sentence)
@@ -212,15 +209,39 @@ class Rounds:
         self._close(attempt, gathered, now)
         return True
 
-    async def _may_be_told_again(self, gathered: Gathered, decided: float | None) -> bool:
-        """False for accounts of a new attempt whose prolog slurmd left out: it does when a job returns at once.
+    async def _ending(
+        self, gathered: Gathered, record: JobRecord | None, silent: frozenset[str], now: float
+    ) -> Ending | None:
+        """Return how the attempt ended, or None while that cannot be told; of a requeue slurmdbd knows the cause."""
+        attempt = gathered.attempt
+        how = gather.ending(gathered, record, silent)
+        if how is not Ending.REQUEUED:
+            return how
+        how = gather.by_the_books(await self._parts.client.past(attempt.ended.id), attempt.ended.at)
+        if how is None and now >= attempt.ended.at + BOOKS_S:
+            # Of an end that slurmctld has forgotten the exit code 0 is all that is left: no cause to run it again.
+            lost = record is not None and gather.forgotten(attempt, record)
+            how = Ending.COMPLETED if lost else Ending.REQUEUED
+        return how
 
-        slurmctld tells an end again, and with it nodes run epilogs again, only after it was started anew.
+    async def _was_told_before(self, gathered: Gathered, before: Before, silent: frozenset[str]) -> bool:
+        """True for an end of an attempt that was decided on already.
+
+        slurmctld tells an end again by itself, and with it nodes run epilogs again, only after it was started anew. So
+        it is none when slurmd has left the prolog out, as it does when a job returns at once, nor when the node has
+        failed that could tell of it: then the job may be PENDING again before we can ask when it began.
         """
-        if decided is None or not gathered.reports:
+        if before.brought(gathered.attempt):
+            return True
+        if not gathered.nothing_new(before.decided):
+            return False
+        failed = not silent.isdisjoint(gathered.attempt.ended.nodes)
+        if before.decided is None:
+            return not failed
+        if not gathered.reports and not failed:
             return True
         started = await self._lasting.started()
-        return started is None or started >= int(decided)
+        return started is None or started >= int(before.decided)
 
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""

@@ -1,4 +1,4 @@
-"""Fixtures: a node in a folder, and a controller service for it."""
+"""Fixtures: a node in a folder, a controller service for it, and one on a slurmctld in memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pytest
 
 from tests.integration.node import Node
 from tests.integration.service import MASTER, Message, Service
+from tests.integration.slurm_desk import Desk, cluster
+from tests.unit.slurm.fake import FakeSlurm
 from wheeltapper.wire import Answer, node_key
 
 
@@ -34,4 +36,18 @@ def serve(node: Node) -> Iterator[Callable[..., Service]]:
 
     yield start
     for each in services:
+        each.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Callable[..., Desk]]:
+    """Set up a controller service; its clock is the test's."""
+    desks: list[Desk] = []
+
+    def make(slurm: FakeSlurm | None = None, mode: str = "full") -> Desk:
+        desks.append(Desk(tmp_path, slurm or cluster(), mode))
+        return desks[-1]
+
+    yield make
+    for each in desks:
         each.close()

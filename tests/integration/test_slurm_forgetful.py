@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.integration.test_slurm_rounds import BOOT, ENDED, Desk, cluster, desk, moved  # noqa: F401 - desk is a fixture
-from tests.unit.make import logged, xid79
+from tests.integration.slurm_desk import ENDED, Desk, cluster, moved
+from tests.unit.make import BOOT, logged, xid79
 from tests.unit.slurm.fake import node
 from wheeltapper.ledger.model import Outcome
 from wheeltapper.wire import JobStay, Leave, Report
@@ -38,7 +38,7 @@ def decided(at: Desk, *findings) -> None:
     assert {act.outcome for act in at.ledger.acts()} <= {Outcome.DONE, Outcome.FAILED}
 
 
-def test_a_requeue_that_slurmctld_has_forgotten_is_done_again(desk):  # noqa: F811
+def test_a_requeue_that_slurmctld_has_forgotten_is_done_again(desk):
     at = desk()
     decided(at)
 
@@ -52,7 +52,7 @@ def test_a_requeue_that_slurmctld_has_forgotten_is_done_again(desk):  # noqa: F8
     assert len(at.told()) == 1
 
 
-def test_an_end_that_slurmctld_has_forgotten_too_is_no_reason_to_lose_the_requeue(desk):  # noqa: F811
+def test_an_end_that_slurmctld_has_forgotten_too_is_no_reason_to_lose_the_requeue(desk):
     """It takes the job for running, until it asks the node half an hour later."""
     at = desk()
     decided(at)
@@ -66,7 +66,7 @@ def test_an_end_that_slurmctld_has_forgotten_too_is_no_reason_to_lose_the_requeu
     assert at.slurm.jobs["14"].state == "PENDING"
 
 
-def test_what_slurmctld_has_kept_is_not_done_again(desk):  # noqa: F811
+def test_what_slurmctld_has_kept_is_not_done_again(desk):
     at = desk()
     decided(at)
 
@@ -78,7 +78,7 @@ def test_what_slurmctld_has_kept_is_not_done_again(desk):  # noqa: F811
     assert requeues(at) == 1
 
 
-def test_what_ended_a_job_that_was_moved_stays_on_its_record(desk):  # noqa: F811
+def test_what_ended_a_job_that_was_moved_stays_on_its_record(desk):
     at = desk(cluster(state="RUNNING", node_list="n[1-2]", end=None))
     moved(at)
     before = [act for act in at.ledger.acts() if act.kind == "end"]
@@ -90,7 +90,7 @@ def test_what_ended_a_job_that_was_moved_stays_on_its_record(desk):  # noqa: F81
     assert [asked for asked in at.slurm.asked if asked[0] == "end"] == [("end", "14")]
 
 
-def test_what_was_done_long_before_slurmctld_was_started_was_saved(desk):  # noqa: F811
+def test_what_was_done_long_before_slurmctld_was_started_was_saved(desk):
     at = desk()
     decided(at)
 
@@ -105,7 +105,7 @@ def test_what_was_done_long_before_slurmctld_was_started_was_saved(desk):  # noq
     assert at.journal.deeds() == []
 
 
-def test_a_drain_that_slurmctld_has_forgotten_is_no_persons_wish(desk):  # noqa: F811
+def test_a_drain_that_slurmctld_has_forgotten_is_no_persons_wish(desk):
     at = desk()
     decided(at, xid79(at=1000.0))
     reason = asyncio.run(at.slurm.node("n2")).reason
@@ -120,7 +120,7 @@ def test_a_drain_that_slurmctld_has_forgotten_is_no_persons_wish(desk):  # noqa:
     assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
 
 
-def test_a_drain_that_was_told_in_the_second_of_a_start_can_be_forgotten_at_the_next(desk):  # noqa: F811
+def test_a_drain_that_was_told_in_the_second_of_a_start_can_be_forgotten_at_the_next(desk):
     """Whole seconds do not tell whether the start came first; a look that finds the drain proves nothing then."""
     at = desk()
     decided(at, xid79(at=1000.0))
@@ -138,7 +138,7 @@ def test_a_drain_that_was_told_in_the_second_of_a_start_can_be_forgotten_at_the_
     assert asyncio.run(at.slurm.node("n2")).drained
 
 
-def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):  # noqa: F811
+def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):
     """Its next prolog may ask before the service has looked."""
     at = desk()
     decided(at, xid79(at=1000.0))
@@ -151,7 +151,7 @@ def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):  # noqa
     assert (answer.out, answer.released) == (True, False)
 
 
-def test_a_person_who_puts_a_node_back_at_once_is_respected(desk):  # noqa: F811
+def test_a_person_who_puts_a_node_back_at_once_is_respected(desk):
     at = desk()
     decided(at, xid79(at=1000.0))
     at.slurm.put_back("n2")
@@ -164,7 +164,7 @@ def test_a_person_who_puts_a_node_back_at_once_is_respected(desk):  # noqa: F811
     assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE, Outcome.UNDONE]
 
 
-def test_a_release_that_slurmctld_has_forgotten_leaves_no_orphan_drain(desk):  # noqa: F811
+def test_a_release_that_slurmctld_has_forgotten_leaves_no_orphan_drain(desk):
     at = desk()
     decided(at, xid79(at=1000.0))
     reason = asyncio.run(at.slurm.node("n2")).reason
@@ -181,7 +181,7 @@ def test_a_release_that_slurmctld_has_forgotten_leaves_no_orphan_drain(desk):  #
 
 
 @pytest.mark.parametrize("slurms", ["Epilog error", "Prolog error"])
-def test_slurms_own_word_for_our_failing_hook_gets_our_reason_and_our_record(desk, slurms):  # noqa: F811
+def test_slurms_own_word_for_our_failing_hook_gets_our_reason_and_our_record(desk, slurms):
     """Its hook failed while nobody could be told why; later the decision on its job says it."""
     at = desk()
     at.slurm.set_node(node("n2", ("IDLE", "DRAIN"), slurms))
@@ -199,7 +199,7 @@ def test_slurms_own_word_for_our_failing_hook_gets_our_reason_and_our_record(des
         pytest.param(100.0, 2, id="it was not: slurmd leaves the prolog out of a job that returns at once"),
     ],
 )
-def test_accounts_without_a_prolog_are_of_a_new_attempt_unless_slurmctld_was_started_anew(desk, started_at, told):  # noqa: F811
+def test_accounts_without_a_prolog_are_of_a_new_attempt_unless_slurmctld_was_started_anew(desk, started_at, told):
     at = desk()
     decided(at)
     started(at, started_at)
@@ -216,7 +216,32 @@ def test_accounts_without_a_prolog_are_of_a_new_attempt_unless_slurmctld_was_sta
     assert at.journal.attempts() == []
 
 
-def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(desk):  # noqa: F811
+@pytest.mark.parametrize(
+    ("began_after", "told"),
+    [
+        pytest.param(0.0, 1, id="in the second of our requeue, which met a job whose end was forgotten"),
+        pytest.param(1.0, 2, id="a second later: the next attempt, whose node has failed"),
+    ],
+)
+def test_our_own_requeue_may_bring_slurmctld_to_tell_of_an_end_once_more(desk, began_after, told):
+    """22.05 shows the second of a requeue as the start of what was requeued; no node has anything to say of it."""
+    at = desk()
+    at.now = ENDED + 10.3
+    decided(at)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="COMPLETING", start=int(at.now) + began_after)
+    at.ended("14.2", at=at.now + began_after + 0.1, SLURM_JOB_EXIT_CODE2="0:0")
+    at.now += began_after + 0.2
+    at.round()
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="PENDING")
+
+    at.now += 70.0
+    at.round()
+
+    assert len(at.told()) == told
+    assert at.journal.attempts() == []
+
+
+def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(desk):
     """It shows an attempt before that one as running; an exit code of 0 is all that is left."""
     at = desk(cluster(state="RUNNING", start=800.0))
     at.ended(SLURM_JOB_EXIT_CODE2="0:0", SLURM_JOB_START_TIME="900")
@@ -229,7 +254,7 @@ def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(des
     assert at.journal.attempts() == []
 
 
-def test_a_job_that_has_gone_on_since_an_attempt_of_unknown_start_is_not_requeued_again(desk):  # noqa: F811
+def test_a_job_that_has_gone_on_since_an_attempt_of_unknown_start_is_not_requeued_again(desk):
     at = desk(cluster(state="PENDING", start=None))
     at.ended()
     at.reports(logs=[TRANSIENT])

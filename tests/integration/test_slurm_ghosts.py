@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.integration.test_slurm_rounds import ENDED, Desk, cluster, desk  # noqa: F401 - desk is a fixture
+from tests.integration.slurm_desk import ENDED, Desk, cluster
 from wheeltapper_slurm.ghosts import PAUSE_S, WAIT_S
 
 
@@ -27,7 +27,7 @@ def later(at: Desk, seconds: float) -> list[tuple[str, ...]]:
     return [asked for asked in at.slurm.asked if asked[0] == "requeue"]
 
 
-def test_it_is_requeued_when_slurmctld_has_had_its_time_to_hear_of_it(desk):  # noqa: F811
+def test_it_is_requeued_when_slurmctld_has_had_its_time_to_hear_of_it(desk):
     at = desk(ghost())
     at_once(at)
     assert later(at, WAIT_S - PAUSE_S) == []
@@ -35,14 +35,14 @@ def test_it_is_requeued_when_slurmctld_has_had_its_time_to_hear_of_it(desk):  # 
     assert at.slurm.jobs["14"].state == "PENDING"
 
 
-def test_it_is_requeued_once(desk):  # noqa: F811
+def test_it_is_requeued_once(desk):
     at = desk(ghost())
     at_once(at)
     later(at, WAIT_S + 3.0)
     assert later(at, WAIT_S) == [("requeue", "14")]
 
 
-def test_a_slurmctld_that_is_just_back_has_its_time_too(desk):  # noqa: F811
+def test_a_slurmctld_that_is_just_back_has_its_time_too(desk):
     """slurmstepd has waited for it all the while, and is about to tell it of the end."""
     at = desk(ghost())
     at_once(at)
@@ -50,7 +50,7 @@ def test_a_slurmctld_that_is_just_back_has_its_time_too(desk):  # noqa: F811
     assert later(at, 3600.0 + WAIT_S / 2) == []
 
 
-def test_one_that_does_not_answer_is_asked_again(desk):  # noqa: F811
+def test_one_that_does_not_answer_is_asked_again(desk):
     at = desk(ghost())
     at_once(at)
     at.slurm.down = True
@@ -61,7 +61,7 @@ def test_one_that_does_not_answer_is_asked_again(desk):  # noqa: F811
 
 
 @pytest.mark.parametrize("changes", [{"batch": False}, {"requeueable": False}], ids=["interactive", "no-requeue"])
-def test_one_that_may_not_be_requeued_is_told_to_people(desk, caplog, changes):  # noqa: F811
+def test_one_that_may_not_be_requeued_is_told_to_people(desk, caplog, changes):
     at = desk(ghost(**changes))
     at_once(at)
     assert later(at, WAIT_S + 3.0) == []
@@ -71,7 +71,7 @@ def test_one_that_may_not_be_requeued_is_told_to_people(desk, caplog, changes): 
     )
 
 
-def test_outside_of_mode_full_no_job_is_touched(desk):  # noqa: F811
+def test_outside_of_mode_full_no_job_is_touched(desk):
     at = desk(ghost(), mode="quarantine")
     at_once(at)
     assert later(at, WAIT_S + 3.0) == []

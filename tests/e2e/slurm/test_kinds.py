@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
+
 import pytest
 
 from tests.e2e.slurm import scenes
@@ -83,11 +86,13 @@ def test_an_interactive_job_is_told_and_never_requeued(cluster):
     assert cluster.job(job)["Restarts"] == "0"
 
 
-def test_what_slurm_requeues_when_a_node_fails_is_not_requeued_twice(cluster):
-    job = cluster.sbatch(f"{ONCE}; sleep 60", "--nodes=2")
-    cluster.wait_job(job, "RUNNING")
-    bad = scenes.nodes_of(cluster, job)[1]
+@pytest.mark.parametrize("nodes", [2, 1], ids=["one of two nodes", "its only node"])
+def test_what_slurm_requeues_when_a_node_fails_is_not_requeued_twice(cluster, nodes):
+    job = cluster.sbatch(f"{ONCE}; sleep 60", f"--nodes={nodes}")
+    began = datetime.fromisoformat(cluster.wait_job(job, "RUNNING")["StartTime"]).timestamp()
+    bad = scenes.nodes_of(cluster, job)[-1]
     node = cluster.node(bad)
+    cluster.wait(lambda: time.time() > began + 4.0, 10.0, "the job to have run for a while")
     node.crash()
     cluster.scontrol("update", f"NodeName={bad}", "State=DOWN", "Reason=pulled the plug")
 
@@ -97,6 +102,7 @@ def test_what_slurm_requeues_when_a_node_fails_is_not_requeued_twice(cluster):
     cluster.scontrol("update", f"JobId={job}", f"ExcNodeList={bad}")
     at_once(cluster, job)
     assert told["attempt"]["ending"] == "node_fail"
+    assert told["attempt"]["start"] == pytest.approx(began, abs=2.0), "22.05 itself no longer shows it"
     assert labelled(told)[0] == "hardware/node_down"
     assert told["decision"]["job"]["reason"] == "the scheduler has requeued the job already"
     assert cluster.wait_job(job, "COMPLETED", 60.0)["Restarts"] == "1"

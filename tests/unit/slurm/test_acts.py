@@ -19,11 +19,15 @@ REQUEUE = Decision(JobAction(True, "again", delay=60.0, exclude=("n2",), payer=P
 
 
 class Memory:
-    """What a doer has told of jobs' exclusions."""
+    """What a doer has told of jobs' exclusions and requeues."""
 
     def __init__(self, avoided=()):
         self.excluded = []
+        self.requeued = []
         self.nodes = frozenset(avoided)
+
+    def requeue(self, job, asked, now):
+        self.requeued.append((job, asked, now))
 
     def exclude(self, job, nodes, now):
         self.excluded.append((job, nodes, now))
