@@ -56,6 +56,13 @@ def until(true: Callable[[], Any], what: str) -> None:
         time.sleep(0.005)  # one step of the wait for a condition with a deadline
 
 
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
+
+
 def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
@@ -115,7 +122,7 @@ class Node:
         self.sequence = 0
         self.starts = 0
         self.agent: subprocess.Popen[bytes] | None = None
-        self.session = 0
+        self.sessions: set[int] = set()
         self.configure()
 
     def configure(self, **changes: dict[str, Any]) -> None:
@@ -158,7 +165,7 @@ class Node:
                 stderr=log,
                 start_new_session=True,
             )
-        self.session = self.agent.pid
+        self.sessions.add(self.agent.pid)
         until(lambda: self._started() or self._ended(), "the agent")
 
     def _started(self) -> bool:
@@ -183,9 +190,14 @@ class Node:
     def close(self) -> None:
         if self.agent is not None:
             self.stop(signal.SIGKILL)
-        if self.session:
+        for child in self.children():
             with suppress(ProcessLookupError):
-                os.killpg(self.session, signal.SIGKILL)  # children that a test made hang
+                os.kill(child, signal.SIGKILL)  # one that a test made hang
+
+    def children(self) -> list[int]:
+        """What the agents of this node have started and left behind: each child leads a process group of its own."""
+        alive = (int(each.name) for each in Path("/proc").glob("[0-9]*"))
+        return [pid for pid in alive if _session(pid) in self.sessions]
 
     @property
     def log(self) -> str:

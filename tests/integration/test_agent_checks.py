@@ -149,6 +149,8 @@ def test_a_child_that_hangs_is_ended_and_no_two_are_there_at_once(node: Node):
     assert len(alive) <= 1
     counted = node.status()["checks"]
     assert counted["hung"] == counted["failed"] >= 3
+    node.close()
+    until(lambda: node.children() == [], "the end of the child that hung")
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
