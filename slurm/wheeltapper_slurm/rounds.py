@@ -15,6 +15,7 @@ from wheeltapper.ledger.model import Outcome
 from wheeltapper.policy import release
 from wheeltapper_slurm import gather, judge, spool
 from wheeltapper_slurm.acts import Doer
+from wheeltapper_slurm.endings import Endings
 from wheeltapper_slurm.gather import Before, Gathered
 from wheeltapper_slurm.ghosts import Ghosts
 from wheeltapper_slurm.journal import OpenAttempt
@@ -23,7 +24,6 @@ from wheeltapper_slurm.lasting import Kind, Lasting
 from wheeltapper_slurm.mover import Mover
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.recall import Recall
-from wheeltapper_slurm.records import JobRecord
 from wheeltapper_slurm.spool import Ended
 
 log = logging.getLogger(__name__)
@@ -31,19 +31,12 @@ log = logging.getLogger(__name__)
 ROUND_S = 0.1
 """Pause between two looks at the spool and the open attempts: what a person does not notice."""
 
-GRACE_S = 2.0
-"""After this long without a report, slurmctld is asked whether the node is down: asking at once would be one RPC
-per node and job."""
-
 UNFINISHED_S = 3600.0
 """EpilogSlurmctld writes its file in milliseconds."""
 
 SETTLE_S = 60.0
 """How long past its deadline an attempt with exit code 0:0 may stay in COMPLETING before slurmdbd is asked how it
 ended. Where there is none, it is judged as unknown."""
-
-BOOKS_S = 5.0
-"""How long slurmdbd may take to hear of an end: slurmctld tells it within a second or two."""
 
 FIRST_PAUSE_S = 0.2
 LAST_PAUSE_S = 5.0
@@ -57,6 +50,7 @@ class Rounds:
         self._parts = parts
         self._lasting = lasting = Lasting(parts.client, parts.journal, parts.clock)
         self._recall = Recall(parts, lasting)
+        self._endings = Endings(parts, lasting)
         self._doer = Doer(
             parts.client,
             parts.ledger,
@@ -71,7 +65,6 @@ class Rounds:
         self._ended_dir = parts.config.controller.spool_dir / "ended"
         self._ended_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         spool.sweep(self._ended_dir, parts.clock() - UNFINISHED_S)
-        self._looked: dict[str, tuple[float, frozenset[str]]] = {}
         # Our own absence is not the nodes' silence: after a start they have as long as ever.
         self._first_deadline = parts.clock() + parts.config.controller.gather_deadline_s
         self._late_since: dict[str, float] = {}
@@ -175,20 +168,20 @@ class Rounds:
         job, journal = attempt.ended.id, self._parts.journal
         deadline = max(attempt.deadline, self._first_deadline)
         missing = set(attempt.ended.nodes) - journal.heard(job)
-        silent = await self._silent(attempt, missing, now)
+        silent = await self._endings.silent(attempt, missing, now)
         if now < deadline and missing - silent:
             return True  # without reading a thousand reports in every round
         before = Before(self._decided(attempt), journal.epilogs(job), journal.requeued(attempt.ended.target))
         gathered = self._gather(attempt, before)
-        silent = await self._silent(attempt, gathered.missing(), now)
+        silent = await self._endings.silent(attempt, gathered.missing(), now)
         if now < deadline and (gathered.missing(silent) or gathered.logs_missing()):
             return True
-        if await self._was_told_before(gathered, before, silent):
+        if await self._endings.told_before(gathered, before, silent):
             log.info("job %s: attempt %s needs nothing (its end was told before)", attempt.ended.target, attempt.key)
             self._close(attempt, gathered, now)
             return True
         record = await self._parts.client.job(attempt.ended.target, attempt.ended.name)
-        how = await self._ending(gathered, record, silent, now)
+        how = await self._endings.how(gathered, record, silent, now)
         if how is None:
             if now < deadline + SETTLE_S:
                 return False
@@ -209,40 +202,6 @@ class Rounds:
         self._close(attempt, gathered, now)
         return True
 
-    async def _ending(
-        self, gathered: Gathered, record: JobRecord | None, silent: frozenset[str], now: float
-    ) -> Ending | None:
-        """Return how the attempt ended, or None while that cannot be told; of a requeue slurmdbd knows the cause."""
-        attempt = gathered.attempt
-        how = gather.ending(gathered, record, silent)
-        if how is not Ending.REQUEUED:
-            return how
-        how = gather.by_the_books(await self._parts.client.past(attempt.ended.id), attempt.ended.at)
-        if how is None and now >= attempt.ended.at + BOOKS_S:
-            # Of an end that slurmctld has forgotten the exit code 0 is all that is left: no cause to run it again.
-            lost = record is not None and gather.forgotten(attempt, record)
-            how = Ending.COMPLETED if lost else Ending.REQUEUED
-        return how
-
-    async def _was_told_before(self, gathered: Gathered, before: Before, silent: frozenset[str]) -> bool:
-        """True for an end of an attempt that was decided on already.
-
-        slurmctld tells an end again by itself, and with it nodes run epilogs again, only after it was started anew. So
-        it is none when slurmd has left the prolog out, as it does when a job returns at once, nor when the node has
-        failed that could tell of it: then the job may be PENDING again before we can ask when it began.
-        """
-        if before.brought(gathered.attempt):
-            return True
-        if not gathered.nothing_new(before.decided):
-            return False
-        failed = not silent.isdisjoint(gathered.attempt.ended.nodes)
-        if before.decided is None:
-            return not failed
-        if not gathered.reports and not failed:
-            return True
-        started = await self._lasting.started()
-        return started is None or started >= int(before.decided)
-
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""
         self._parts.journal.note_epilogs(gathered.reports, now)
@@ -250,7 +209,7 @@ class Rounds:
             self._parts.journal.await_late(attempt, gathered.size, now)
         else:
             self._parts.journal.settle(attempt, [*gathered.reports, *gathered.logs, *gathered.old], now)
-        self._looked.pop(attempt.key, None)
+        self._endings.forget(attempt)
 
     def _decided(self, attempt: OpenAttempt) -> float | None:
         """Return when the attempt of the same job ended that was decided on last, not counting this one."""
@@ -282,15 +241,6 @@ class Rounds:
     def _gather(self, attempt: OpenAttempt, before: Before | None = None) -> Gathered:
         job, journal = attempt.ended.id, self._parts.journal
         return gather.gather(attempt, journal.reports(job), journal.log_reports(job), journal.kept_off(job), before)
-
-    async def _silent(self, attempt: OpenAttempt, missing: set[str], now: float) -> frozenset[str]:
-        """Return the missing nodes that slurmctld itself has given up; asked at most once in :data:`GRACE_S`."""
-        at, silent = self._looked.get(attempt.key, (attempt.ended.at, frozenset()))
-        if not missing or now - at < GRACE_S:
-            return silent
-        found = {node.name for node in await self._parts.client.nodes() if node.name in missing and node.silent}
-        self._looked[attempt.key] = (now, frozenset(found))
-        return frozenset(found)
 
     async def _quarantine(self, key: str) -> None:
         """Take out what the decision convicts, unless the node's own epilog has done so already."""

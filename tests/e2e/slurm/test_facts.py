@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -119,6 +120,19 @@ def test_a_failing_script_shows_its_exit_code(cluster: Cluster, probes: Probes) 
     probes.record_environment("epilogslurmctld")
     cluster.sbatch("exit 7")
     assert _exit_codes(cluster, probes) == (str(7 << 8), "7:0")
+
+
+def test_when_a_requeued_job_began_is_told_by_later_releases_alone(cluster: Cluster, probes: Probes) -> None:
+    """While a job that was requeued completes, its record shows the second of the requeue as its start."""
+    probes.record_environment("epilogslurmctld")
+    probes.set("epilog", 'until_there "$SEEN/go" 20')
+    job = cluster.sbatch(SLEEP)
+    began = datetime.fromisoformat(cluster.wait_job(job, "RUNNING")["StartTime"])
+    cluster.wait(lambda: time.time() > began.timestamp() + 3.0, PATIENCE_S, "the job to have run for a while")
+    cluster.scontrol("requeue", job)
+    told = _environment(cluster, probes, "epilogslurmctld").get("SLURM_JOB_START_TIME")
+    assert told == (str(int(began.timestamp())) if cluster.release.version >= (24, 11) else None)
+    assert datetime.fromisoformat(cluster.job(job)["StartTime"]) >= began + timedelta(seconds=2)
 
 
 def _running_array(cluster: Cluster) -> str:

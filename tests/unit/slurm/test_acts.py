@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ from tests.unit.make import attempt, diagnosis, logged, xid79
 from tests.unit.slurm.fake import FakeSlurm, job, node
 from wheeltapper.attempt import Ending
 from wheeltapper.config import Mode, PolicySection
+from wheeltapper.errors import SchedulerDown
 from wheeltapper.ledger.model import Act, Interruption, Outcome
 from wheeltapper.ledger.store import Ledger
 from wheeltapper.policy.model import Decision, JobAction, Payer
@@ -220,6 +222,24 @@ def test_a_silent_slurmctld_leaves_the_acts_to_be_done_later(ledger):
     slurm.down = False
     assert asyncio.run(Doer(slurm, ledger, Mode.FULL, memory=Memory()).do("12@900"))
     assert slurm.asked == [("requeue", "12")]
+
+
+@pytest.mark.parametrize("down", [False, True], ids=["it answers", "nobody knows whether it was heard"])
+def test_from_when_to_when_slurmctld_was_busy_with_a_requeue_is_remembered(ledger, down):
+    """Before it is asked, too: we may be killed while it is at it."""
+    ledger.record(
+        Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0),
+        [Act("requeue", "12", "900")],
+    )
+    slurm, memory, clock = FakeSlurm(jobs=(job(),)), Memory(), itertools.count(1300.0)
+
+    async def refuse(job):
+        raise SchedulerDown("slurmctld does not answer")
+
+    slurm.requeue = refuse if down else slurm.requeue
+    asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: next(clock), memory=memory).do("12@900"))
+
+    assert memory.requeued == [("12", 1300.0, 1300.0), ("12", 1300.0, 1301.0)]
 
 
 def test_no_job_is_starved_by_exclusions(ledger):

@@ -280,6 +280,27 @@ def test_an_account_that_comes_again_is_not_taken_for_the_next_attempts(epilog_a
     assert ("n1" in case.missing()) == bool(case.old) == old
 
 
+@pytest.mark.parametrize(
+    ("start", "requeued", "brought"),
+    [
+        pytest.param(1100.0, (1100.2, 1100.3), True, id="in its second"),
+        pytest.param(1101.0, (1100.9, 1101.1), True, id="slurmctld came to it in the next"),
+        pytest.param(1102.0, (1100.9, 1101.1), False, id="later: an attempt of its own"),
+        pytest.param(1099.0, (1100.2, 1100.3), False, id="before"),
+        pytest.param(None, (1100.2, 1100.3), False, id="nobody knows when it began"),
+        pytest.param(1100.0, None, False, id="we have requeued nothing"),
+    ],
+)
+def test_an_end_that_our_own_requeue_brings_about_is_known_by_its_start(start, requeued, brought):
+    assert Before(requeued=requeued).brought(open_attempt(start=start)) is brought
+
+
+def test_where_slurm_tells_the_start_itself_no_requeue_can_have_brought_it_about():
+    told = open_attempt(start=1100.0, SLURM_JOB_START_TIME="1100")
+
+    assert not Before(requeued=(1100.2, 1100.3)).brought(told)
+
+
 def test_a_job_of_which_nothing_was_decided_yet_has_no_end_that_was_told_before():
     assert not gathered(reports=[report(prolog_at=None)]).nothing_new(None)
 
