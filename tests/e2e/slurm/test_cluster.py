@@ -121,7 +121,7 @@ def test_a_reboot_ends_the_nodes_jobs_and_clears_what_a_reboot_clears(cluster: C
     cluster.run("scancel", job)
 
 
-def test_a_daemon_has_started_only_when_it_is_in_its_place(cluster: Cluster) -> None:
+def test_a_daemon_has_started_only_when_it_is_in_its_place(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before that, a crash of its node would take it for all that lives in the cluster, process 1 too."""
     walls, place = cluster._namespaces, cluster.node("node1").files.place
     slow = walls.command(("sh", "-c", "sleep 0.3; exec unshare --mount sleep 60"))
@@ -132,6 +132,12 @@ def test_a_daemon_has_started_only_when_it_is_in_its_place(cluster: Cluster) -> 
             assert sharing(inside, "mnt") == [inside]
         finally:
             os.kill(inside, signal.SIGKILL)
+    slurmd, waited_for = cluster.node("node1").slurmd, []
+    monkeypatch.setattr(walls, "wait_in_place", lambda pid, _: waited_for.append(pid))
+    slurmd.stop()
+    slurmd.start()
+    assert waited_for == [slurmd.pid]
+    cluster.wait(slurmd.ready, 10, "slurmd to be back")
 
 
 def test_orphans_inside_are_reaped(cluster: Cluster) -> None:
