@@ -46,6 +46,9 @@ class SlurmClient(Protocol):
         When its script is gone Slurm ends its steps, as at any end; they have KillWait seconds.
         """
 
+    async def cancel(self, job: str) -> None:
+        """Cancel *job*: it is not run again."""
+
     async def update_job(self, job: str, key: str, value: str) -> None:
         """Set one property of *job*, such as ``ExcNodeList``, ``StartTime`` or ``AdminComment``."""
 

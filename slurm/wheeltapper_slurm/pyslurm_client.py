@@ -1,8 +1,8 @@
 """The pyslurm backend: slurmctld through pyslurm, and through Slurm's commands what pyslurm cannot do, or not safely.
 
 Not through pyslurm go: tasks of arrays (it takes numbers only, and one task bears the number that stands for all of
-them), jobs in COMPLETING (it does not show whether Slurm requeues the job itself), clearing a property, topology,
-reboot, slurmdbd, and the whole configuration.
+them), jobs in COMPLETING (it does not show whether Slurm requeues the job itself), clearing a property, cancelling,
+topology, reboot, slurmdbd, and the whole configuration.
 """
 
 from __future__ import annotations
@@ -61,6 +61,9 @@ class PyslurmClient:
             await self._process.ask("end", job)
         else:
             await self._commands.end(job)
+
+    async def cancel(self, job: str) -> None:
+        await self._commands.cancel(job)
 
     async def update_job(self, job: str, key: str, value: str) -> None:
         if job.isdigit() and value:

@@ -151,7 +151,7 @@ class Rounds:
             record = None
         start = gather.start_of(ended, record)
         key = gather.key(ended, start)
-        if self._parts.ledger.known(key):
+        if self._parts.ledger.known(key) or self._parts.ledger.ran(key):
             log.info("job %s: attempt %s was decided before", ended.target, key)
             return
         host = record.batch_host if record is not None else None
@@ -204,7 +204,7 @@ class Rounds:
 
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""
-        self._parts.journal.note_epilogs(gathered.reports, now)
+        self._parts.journal.note_stays(gathered.reports, now)
         if self._parts.ledger.known(attempt.key) and gathered.may_grow():
             self._parts.journal.await_late(attempt, gathered.size, now)
         else:

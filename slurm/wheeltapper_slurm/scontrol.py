@@ -137,6 +137,9 @@ class Scontrol:
         # Without --batch, scancel makes of SIGKILL a cancelled job.
         await self._run("scancel", "--batch", "--signal=KILL", job)
 
+    async def cancel(self, job: str) -> None:
+        await self._run("scancel", job)
+
     async def update_job(self, job: str, key: str, value: str) -> None:
         await self._run("scontrol", "update", f"JobId={job}", f"{key}={value}")
 

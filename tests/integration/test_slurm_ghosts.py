@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import pytest
 
 from tests.integration.slurm_desk import ENDED, Desk, cluster
-from wheeltapper_slurm.ghosts import PAUSE_S, WAIT_S
+from tests.unit.make import BOOT, logged
+from tests.unit.slurm.fake import FakeSlurm, node
+from wheeltapper.errors import SchedulerError
+from wheeltapper.wire import JobStay, Report
+from wheeltapper_slurm.ghosts import MOST, PAUSE_S, WAIT_S
+from wheeltapper_slurm.lasting import AWAY_S
 
 
 def ghost(**changes):
@@ -60,7 +66,11 @@ def test_one_that_does_not_answer_is_asked_again(desk):
     assert later(at, PAUSE_S) == [("requeue", "14")]
 
 
-@pytest.mark.parametrize("changes", [{"batch": False}, {"requeueable": False}], ids=["interactive", "no-requeue"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"batch": False}, {"requeueable": False}, {"comment": "wheeltapper=off"}],
+    ids=["interactive", "no-requeue", "its user does not want it"],
+)
 def test_one_that_may_not_be_requeued_is_told_to_people(desk, caplog, changes):
     at = desk(ghost(**changes))
     at_once(at)
@@ -75,3 +85,120 @@ def test_outside_of_mode_full_no_job_is_touched(desk):
     at = desk(ghost(), mode="quarantine")
     at_once(at)
     assert later(at, WAIT_S + 3.0) == []
+
+
+def test_a_refusal_is_told_and_keeps_nothing_else_waiting(desk, caplog):
+    at = desk(ghost())
+    at_once(at)
+
+    async def refuse(job):
+        raise SchedulerError("Requested operation is presently disabled")
+
+    at.slurm.requeue = refuse
+    later(at, WAIT_S + 3.0)
+    assert "job 14: Requested operation is presently disabled" in caplog.text
+    assert "bug" not in caplog.text
+
+
+# Jobs on which all is decided: their reports are claimed, and slurmctld has forgotten the end that it had told.
+
+
+def decided(at: Desk, *findings, code: str = "1:0", state: str = "FAILED") -> None:
+    """Job 14 ended, its end was recorded, and slurmctld, killed a moment later, takes it for running."""
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state=state)
+    started(at, 100.0)
+    at.ended(SLURM_JOB_EXIT_CODE2=code)
+    at.reports(logs=findings)
+    at.round()
+    assert at.journal.attempts() == []
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="RUNNING", end=None)
+    started(at, ENDED + 2.0)
+
+
+def started(at: Desk, when: float) -> None:
+    at.slurm.started = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(when))
+
+
+def done(at: Desk, seconds: float) -> list[tuple[str, ...]]:
+    at.now += seconds
+    at.round()
+    return [asked for asked in at.slurm.asked if asked[0] in {"requeue", "cancel"}]
+
+
+BUG = logged("software/user_code")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [{"code": "1:0", "state": "FAILED"}, {"code": "0:0", "state": "COMPLETED"}],
+    ids=["a bug would happen again", "it has completed"],
+)
+def test_what_needs_no_requeue_is_cancelled(desk, end):
+    at = desk(ghost())
+    decided(at, BUG, **end)
+    before = [each.diagnosis.label for each in at.told()]
+    assert done(at, WAIT_S) == []
+    assert done(at, PAUSE_S + 3.0) == [("cancel", "14")]
+
+    at.ended("14.2", at=at.now, SLURM_JOB_EXIT_CODE2="0:15")
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], end=at.now)
+    assert done(at, 100.0) == [("cancel", "14")]
+    assert [each.diagnosis.label for each in at.told()] == before, "that end is no new one"
+
+
+def test_a_requeue_that_was_decided_and_is_lost_is_done(desk):
+    at = desk(ghost())
+    at.slurm.refusals.add("requeue")
+    decided(at, logged("network/transport"))
+    at.slurm.refusals.clear()
+    at.slurm.asked.clear()
+    assert done(at, WAIT_S + PAUSE_S) == [("requeue", "14")]
+
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="COMPLETING", start=int(at.now))
+    at.ended("14.2", at=at.now, SLURM_JOB_EXIT_CODE2="0:0")
+    at.round()
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="PENDING")
+    done(at, 100.0)
+    assert len(at.told()) == 1, "the end that it brings is no new one"
+
+
+def test_what_slurmctld_forgets_once_more_is_done_once_more(desk):
+    at = desk(ghost())
+    decided(at, BUG)
+    assert done(at, WAIT_S + PAUSE_S) == [("cancel", "14")]
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="RUNNING")
+    started(at, at.now + 3.0)
+
+    assert done(at, WAIT_S) == [("cancel", "14")]
+    assert done(at, 2 * PAUSE_S) == 2 * [("cancel", "14")]
+
+
+def test_what_ended_long_before_slurmctld_was_started_it_has_saved(desk):
+    at = desk(ghost())
+    decided(at, BUG)
+    started(at, ENDED + AWAY_S + 10.0)
+    looked = len(at.slurm.looked)
+
+    assert done(at, AWAY_S + 2 * WAIT_S) == []
+    assert len(at.slurm.looked) == looked
+
+
+def test_a_job_that_runs_again_is_left_alone(desk):
+    at = desk(ghost())
+    decided(at, BUG)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], start=ENDED + 60.0)
+
+    assert done(at, WAIT_S + PAUSE_S) == []
+
+
+def test_not_all_are_asked_for_at_once(desk):
+    at = desk(FakeSlurm(node("n1"), node("n2")))
+    started(at, ENDED + 2.0)
+    for number in range(100, 100 + 2 * MOST + 1):
+        at.journal.note_stays([Report("n1", BOOT, JobStay(str(number), 901.0, ENDED))], ENDED + number / 100.0)
+    counts = []
+    for seconds in (WAIT_S + PAUSE_S, PAUSE_S, PAUSE_S, PAUSE_S):
+        done(at, seconds)
+        counts.append(len(at.slurm.looked))
+
+    assert counts == [MOST, 2 * MOST, 2 * MOST + 1, 2 * MOST + 1]

@@ -90,6 +90,11 @@ class Ledger:
         key = rows.identity(self.cluster, attempt)
         return bool(self.database.rows("SELECT 1 FROM interruption WHERE id = :id", {"id": key}))
 
+    def ran(self, attempt: str) -> bool:
+        """True when the attempt with this key is on record as one that nothing interrupted."""
+        key = rows.identity(self.cluster, attempt)
+        return bool(self.database.rows("SELECT 1 FROM run WHERE id = :id", {"id": key}))
+
     def acts(self, *, attempt: str | None = None, outcome: Outcome | None = None) -> list[Act]:
         """Return acts in the order in which they are to be done, of one *attempt* or with one *outcome*."""
         found = self.database.rows(

@@ -45,6 +45,10 @@ TARGETS: Targets = (("service",), ("slurmctld",), ("service", "slurmctld"))
 ASK_S = 10.0
 """A job that has been let go ends at once; one that slurmctld takes for running for so long is gone."""
 
+GHOST = "job {job}: its nodes say that it is over, slurmctld that it runs"
+CANCELLED = ": it is cancelled, since its end is on record"
+"""What a service says of a job whose end slurmctld has forgotten for good."""
+
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
 
 
@@ -219,7 +223,10 @@ class Campaign:
 
     def _wrongly_ended(self, planted: Planted, now: dict[str, Any]) -> Iterator[str]:
         name = f"job {planted.job}, {planted.kind}"
-        if now["JobState"] != ("FAILED" if planted.kind == "bug" else "COMPLETED"):
+        right = {"FAILED" if planted.kind == "bug" else "COMPLETED"}
+        if self._said(GHOST.format(job=planted.job) + CANCELLED):
+            right.add("CANCELLED")
+        if now["JobState"] not in right:
             yield f"{name}: it is {now['JobState']}"
         decided, restarts = int(planted.kind != "bug"), int(now["Restarts"])
         others = self._requeued_by_slurm(planted.job) + self._kept_off(planted.job)
@@ -233,13 +240,13 @@ class Campaign:
         """
         missing = self.cluster.slurmctld.log.read_text().count(f"requeue JobId={job} due to node failure")
         twice = f"Job {job} already running, do not launch second copy"
-        ghost = f"job {job}: its nodes say that it is over, slurmctld that it runs: it is requeued"
-        ours = sum(
-            each.log.read_text().count(ghost)
-            for each in (self.cluster.controller, self.cluster.standby)
-            if each.log.exists()
-        )
+        ours = self._said(f"{GHOST.format(job=job)}: it is requeued")
         return missing + ours + sum(node.slurmd.log.read_text().count(twice) for node in self.cluster.nodes.values())
+
+    def _said(self, words: str) -> int:
+        """How often one of the services has said *words*."""
+        logs = (each.log for each in (self.cluster.controller, self.cluster.standby) if each.log.exists())
+        return sum(log.read_text().count(words) for log in logs)
 
     def _kept_off(self, job: str) -> int:
         """How often a prolog kept *job* off a node: slurmctld, which had forgotten the drain, had sent it there."""

@@ -165,6 +165,15 @@ def test_a_job_that_is_ended_has_failed_and_was_not_cancelled(client: Client) ->
     assert (read["state"], read["exit_code"], read["signal"]) == ("FAILED", 0, 9)
 
 
+def test_a_job_that_is_cancelled_is_not_run_again(client: Client) -> None:
+    job = started(client)
+
+    assert client.ask(["cancel", job]) is None
+
+    client.cluster.wait_job(job, "CANCELLED")
+    assert client.job(job)["state"] == "CANCELLED"
+
+
 def test_one_task_of_an_array_is_ended_alone(client: Client) -> None:
     array = client.cluster.sbatch(SLEEP, "--array=0-1")
     for task in range(2):

@@ -55,6 +55,7 @@ class FakeSlurm:
         self.settings: dict[str, str] = {}
         self.refusals: set[str] = set()
         self.asked: list[tuple[str, ...]] = []
+        self.looked: list[str] = []
 
     def _answer(self) -> None:
         if self.down:
@@ -62,6 +63,7 @@ class FakeSlurm:
 
     async def job(self, job, name=None):
         self._answer()
+        self.looked.append(job)
         return self.jobs.get(job)
 
     async def node(self, name):
@@ -103,7 +105,7 @@ class FakeSlurm:
     async def requeue(self, job):
         self._answer()
         self.asked.append(("requeue", job))
-        if not self.jobs[job].requeueable:
+        if not self.jobs[job].requeueable or "requeue" in self.refusals:
             raise SchedulerError("Requested operation is presently disabled")
         # While its epilogs run, a requeued job goes on to show COMPLETING.
         if self.jobs[job].state != "COMPLETING":
@@ -114,6 +116,11 @@ class FakeSlurm:
         self.asked.append(("end", job))
         if "end" in self.refusals:
             raise SchedulerError("Job/step already completing or completed")
+
+    async def cancel(self, job):
+        self._answer()
+        self.asked.append(("cancel", job))
+        self.jobs[job] = replace(self.jobs[job], state="CANCELLED")
 
     async def update_job(self, job, key, value):
         self._answer()
