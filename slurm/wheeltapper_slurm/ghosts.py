@@ -1,4 +1,4 @@
-"""Jobs that slurmctld takes for running although all their nodes have told that they are over.
+"""Jobs that slurmctld takes for running although they are over, and will never find out.
 
 A slurmctld that is killed goes on from what it saved last, and may have forgotten the end of a job. It misses the job
 at the node's next registration, in half an hour as a rule. Where it is back before the node's epilog is over, it takes
@@ -8,14 +8,15 @@ the node off that job's account, and misses it nowhere: the job "runs" until its
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Iterable
+from itertools import islice
 
 from wheeltapper.config import Mode
 from wheeltapper.errors import SchedulerDown, SchedulerError
-from wheeltapper.wire import JobStay
+from wheeltapper.wire import JobStay, Report
 from wheeltapper_slurm import wishes
 from wheeltapper_slurm.gather import CLOCK_SKEW_S
-from wheeltapper_slurm.lasting import AWAY_S, SAVED_S, Lasting
+from wheeltapper_slurm.lasting import AWAY_S, Lasting
 from wheeltapper_slurm.parts import Parts
 from wheeltapper_slurm.records import JobRecord
 
@@ -25,27 +26,25 @@ WAIT_S = 120.0
 """How long slurmctld, once it is there, is given to hear of an end: slurmstepd tells it again every 15 s (RETRY_DELAY
 in its mgr.c), and each try may take as long as MessageTimeout."""
 
-PAUSE_S = 15.0
-"""Between two looks. slurmctld is asked for a job once for each new word of its nodes."""
+PAUSE_S = 30.0
+"""Between two looks, each of which asks slurmctld when it was started."""
 
-MOST = 20
-"""Decided jobs that slurmctld is asked for in one look: after its start, all that ended around it."""
+MOST = 40
+"""Jobs that slurmctld is asked for in one look: once it was started, all that ended in the minutes before."""
 
 
 class Ghosts:
-    """Requeues such jobs, as slurmctld itself does with a job that it misses; one that needs no requeue it cancels."""
+    """Asks slurmctld for such jobs once after each of its starts, and again when their nodes have said more."""
 
     def __init__(self, parts: Parts, lasting: Lasting) -> None:
         self._parts = parts
         self._lasting = lasting
         self._due = 0.0
-        self._asked: dict[str, int] = {}
         self._started: float | None = None
-        self._settled_to = 0.0
-        self._woken: dict[str, float] = {}
+        self._asked: set[tuple[str, int]] = set()
 
     async def look(self) -> bool:
-        """Look at the jobs whose nodes have reported.
+        """Look at the jobs that ended shortly before slurmctld was started, and at those of whose end only nodes tell.
 
         Raises:
             SchedulerDown: slurmctld did not answer; a later look finds all that is left.
@@ -54,101 +53,79 @@ class Ghosts:
         if now < self._due or self._parts.config.policy.mode is not Mode.FULL:
             return True
         self._due = now + PAUSE_S
-        unclaimed = self._parts.journal.unclaimed(now - WAIT_S)
-        self._asked = {job: count for job, count in self._asked.items() if unclaimed.get(job) == count}
-        new = {job: count for job, count in unclaimed.items() if job not in self._asked}
-        if not new and not self._woken and not self._parts.journal.settled(self._settled_to, now - WAIT_S):
-            return True
         started = await self._lasting.started()
         if started is None or now - started < WAIT_S:
             return True
-        for job, count in new.items():
-            await self._look_at(job)
-            self._asked[job] = count
-        await self._look_at_woken(started)
-        await self._look_at_settled(started)
+        if started != self._started:
+            # It may have forgotten, too, what was done about a job before.
+            self._started, self._asked = started, set()
+        # It tells its start in whole seconds.
+        ended = self._parts.ledger.ended(started - AWAY_S, started + 1.0)
+        await self._ask(((job, 0) for job in ended), self._of_record)
+        await self._ask(self._parts.journal.unclaimed(now - WAIT_S), self._of_nodes)
         return True
 
-    async def _look_at_woken(self, started: float) -> None:
-        """What was done a moment ago slurmctld may have forgotten too."""
-        for job, at in list(self._woken.items()):
-            if started >= int(at):
-                await self._look_at(job)
-            elif self._parts.clock() - at > SAVED_S:
-                del self._woken[job]
+    async def _ask(self, jobs: Iterable[tuple[str, int]], look_at: Callable[[JobRecord], Awaitable[None]]) -> None:
+        """Ask slurmctld for *jobs*, each with how many reports there are, and look at those that it takes for running.
 
-    async def _look_at_settled(self, started: float) -> None:
-        """Look at jobs on which all was decided, and which ended around the last start of slurmctld."""
-        if started != self._started:
-            self._started, self._settled_to = started, started - AWAY_S
-        asked = 0
-        for job, epilog, at in self._parts.journal.settled(self._settled_to, self._parts.clock() - WAIT_S):
-            if asked >= MOST and at > self._settled_to:
-                break
-            if started - AWAY_S <= epilog <= started + WAIT_S:
-                await self._look_at(job)
-                asked += 1
-            self._settled_to = at
+        A part of a heterogeneous job is left alone: other parts may run.
+        """
+        for job in list(islice((each for each in jobs if each not in self._asked), MOST)):
+            try:
+                record = await self._parts.client.job(job[0])
+                if record is not None and record.active and not record.het_leader:
+                    await look_at(record)
+            except SchedulerDown:
+                raise
+            except SchedulerError as error:
+                log.error("job %s: %s", job[0], error)
+            self._asked.add(job)
 
-    async def _look_at(self, job: str) -> None:
-        try:
-            record = await self._parts.client.job(job)
-            settled = self._parts.journal.stays(job)
-            reported = {each.node: each.stay for each in self._parts.journal.reports(job)}
-            self._woken.pop(job, None)
-            if record is not None and is_over(record, {**settled, **reported}):
-                await self._wake(record, decided=is_over(record, settled))
-                self._woken[job] = self._parts.clock()
-        except SchedulerDown:
-            raise
-        except SchedulerError as error:
-            log.error("job %s: %s", job, error)
-
-    async def _wake(self, record: JobRecord, *, decided: bool) -> None:
-        client, job = self._parts.client, record.target
-        says = f"job {job}: its nodes say that it is over, slurmctld that it runs"
-        if decided and not self._was_requeued(record):
-            log.warning("%s: it is cancelled, since its end is on record", says)
-            await client.cancel(job)
-        elif record.batch and record.requeueable and self._is_wanted(record):
-            log.warning("%s: it is requeued", says)
+    async def _of_record(self, record: JobRecord) -> None:
+        """Do what was decided when the running attempt, as slurmctld takes it, is on record as one that has ended."""
+        job, start, ledger = record.target, int(record.start or 0), self._parts.ledger
+        told = [each for each in ledger.interruptions(job=job) if int(each.attempt.start or 0) == start]
+        if not told and start not in {int(each) for each in ledger.runs(job)}:
+            return
+        says = f"job {job}: by our record it has ended, by slurmctld it runs"
+        if any(each.decision.job.requeue for each in told) and record.requeueable:
+            log.warning("%s: it is requeued, as was decided", says)
             asked = self._parts.clock()
-            await client.requeue(job)
-            if decided:
-                self._parts.journal.requeue(job, asked, self._parts.clock())
+            await self._parts.client.requeue(job)
+            self._parts.journal.requeue(job, asked, self._parts.clock())
+        else:
+            log.warning("%s: it is cancelled", says)
+            await self._parts.client.cancel(job)
+
+    async def _of_nodes(self, record: JobRecord) -> None:
+        """Requeue the job when its nodes say that it is over, as slurmctld does with a job that it misses on a node."""
+        if not is_over(record, self._parts.journal.reports(record.id)):
+            return
+        job = record.target
+        says = f"job {job}: its nodes say that it is over, slurmctld that it runs"
+        wants = wishes.wants_requeue(record.comment)
+        wanted = self._parts.config.policy.requeue_by_default if wants is None else wants
+        if record.batch and record.requeueable and wanted:
+            log.warning("%s: it is requeued", says)
+            await self._parts.client.requeue(job)
         else:
             log.warning("%s; it may not be requeued: scancel %s ends it", says, job)
 
-    def _is_wanted(self, record: JobRecord) -> bool:
-        wants = wishes.wants_requeue(record.comment)
-        return self._parts.config.policy.requeue_by_default if wants is None else wants
 
-    def _was_requeued(self, record: JobRecord) -> bool:
-        told = self._parts.ledger.interruptions(job=record.target)
-        return any(
-            each.decision.job.requeue and int(each.attempt.start or 0) == int(record.start or 0) for each in told
-        )
-
-
-def is_over(record: JobRecord, stays: Mapping[str, JobStay]) -> bool:
-    """True when slurmctld takes the job of *record* for running, and each of its nodes tells of an epilog since.
-
-    *stays* has the nodes as keys. A part of a heterogeneous job is never over: other parts may run.
-    """
-    if not record.active or record.start is None or record.het_leader or not record.hosts:
+def is_over(record: JobRecord, reports: Iterable[Report]) -> bool:
+    """True when each node of *record*, a job that slurmctld takes for running, tells of an epilog since its start."""
+    if record.start is None or not record.hosts:
         return False
     start = record.start
-    return record.hosts <= {node for node, stay in stays.items() if _is_of(stay, start)}
+    return record.hosts <= {each.node for each in reports if _is_of(each.stay, start)}
 
 
 def _is_of(stay: JobStay, start: float) -> bool:
     """True for a stay that is over of the attempt that began at *start*, and not of one before.
 
-    By its prolog; where that is not known, or a clock may be wrong, by an epilog so late that no clock can be so wrong.
+    By its prolog. Where the node's clock may have been slow at that, by an epilog so late that no clock can be so fast.
     """
-    if stay.epilog_at is None:
+    if stay.prolog_at is None or stay.epilog_at is None:
         return False
-    if stay.prolog_at is not None and stay.prolog_at >= start:
-        return True
-    may_be = stay.prolog_at is None or stay.prolog_at >= start - CLOCK_SKEW_S
-    return may_be and stay.epilog_at > start + CLOCK_SKEW_S
+    may_be = stay.prolog_at >= start - CLOCK_SKEW_S and stay.epilog_at > start + CLOCK_SKEW_S
+    return stay.prolog_at >= start or may_be

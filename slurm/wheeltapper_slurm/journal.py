@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wheeltapper import codec
 from wheeltapper.errors import WheeltapperError
-from wheeltapper.wire import JobStay, Leave, LogReport, Report
+from wheeltapper.wire import Leave, LogReport, Report
 from wheeltapper_slurm.spool import Ended
 
 ORPHAN_S = 86_400.0
@@ -35,9 +35,7 @@ CREATE TABLE IF NOT EXISTS report (
     body TEXT NOT NULL, PRIMARY KEY (job, node, kind, epilog_at)
 );
 CREATE TABLE IF NOT EXISTS exclusion (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
-CREATE TABLE IF NOT EXISTS stay (
-    job TEXT NOT NULL, node TEXT NOT NULL, prolog REAL, epilog REAL NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node)
-);
+CREATE TABLE IF NOT EXISTS epilog (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS avoided (job TEXT NOT NULL, node TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (job, node));
 CREATE TABLE IF NOT EXISTS component (job TEXT PRIMARY KEY, leader TEXT NOT NULL, at REAL NOT NULL);
 CREATE TABLE IF NOT EXISTS late (
@@ -191,7 +189,7 @@ class Journal:
         """Return the node reports on *job* and its components in a fixed order."""
         return [codec.loads(Report, body) for body in self._bodies(job, "report")]
 
-    def unclaimed(self, before: float) -> dict[str, int]:
+    def unclaimed(self, before: float) -> list[tuple[str, int]]:
         """Return the jobs without an open attempt on which nodes have reported, the last of them *before* then.
 
         Each with how many reports there are.
@@ -201,7 +199,7 @@ class Journal:
             " GROUP BY job HAVING max(received_at) < ? ORDER BY job",
             (before,),
         )
-        return dict(rows)
+        return rows.fetchall()
 
     def log_reports(self, job: str) -> list[LogReport]:
         """Return the log reports on *job* and its components in a fixed order."""
@@ -214,32 +212,15 @@ class Journal:
         )
         return [body for (body,) in rows]
 
-    def note_stays(self, reports: Iterable[Report], now: float) -> None:
-        """Remember of which stay, by its own clock, each node has given account: it may do so once more."""
-        rows = [(each.stay.job, each.node, each.stay.prolog_at, each.stay.epilog_at or now, now) for each in reports]
-        self._db.executemany("INSERT OR REPLACE INTO stay VALUES (?, ?, ?, ?, ?)", rows)
+    def note_epilogs(self, reports: Iterable[Report], now: float) -> None:
+        """Remember until when, by its own clock, each node has given account of its job: it may do so once more."""
+        rows = [(each.stay.job, each.node, each.stay.epilog_at or now) for each in reports]
+        self._db.executemany("INSERT OR REPLACE INTO epilog VALUES (?, ?, ?)", rows)
 
     def epilogs(self, job: str) -> dict[tuple[str, str], float]:
-        """Return when the stays that are noted of *job* and its components ended, by job and node."""
-        rows = self._db.execute(f"SELECT job, node, epilog FROM stay WHERE {_OF_JOB}", {"job": job})  # noqa: S608
-        return {(each, node): epilog for each, node, epilog in rows}
-
-    def stays(self, job: str) -> dict[str, JobStay]:
-        """Return the stays that are noted of *job* alone, by node."""
-        rows = self._db.execute("SELECT node, prolog, epilog FROM stay WHERE job = ?", (job,))
-        return {node: JobStay(job, prolog, epilog) for node, prolog, epilog in rows}
-
-    def settled(self, after: float, before: float) -> list[tuple[str, float, float]]:
-        """Return the jobs without an open attempt whose last stay was noted *after* then and *before* then.
-
-        Each with the end of that stay by the node's clock, and with when it was noted: the order in which they stand.
-        """
-        rows = self._db.execute(
-            "SELECT job, max(epilog), max(at) AS noted FROM stay WHERE job NOT IN (SELECT job FROM open_attempt)"
-            " GROUP BY job HAVING noted > ? AND noted <= ? ORDER BY noted, job",
-            (after, before),
-        )
-        return rows.fetchall()
+        """Return what :meth:`note_epilogs` has noted of *job* and its components, by job and node."""
+        rows = self._db.execute(f"SELECT job, node, at FROM epilog WHERE {_OF_JOB}", {"job": job})  # noqa: S608
+        return {(each, node): at for each, node, at in rows}
 
     def keep_off(self, leave: Leave, now: float) -> None:
         """Write down that our prolog kept a job off a node, and on which evidence."""
@@ -390,7 +371,7 @@ class Journal:
                 {"job": attempt.ended.id, "ended": attempt.ended.at, "old": now - ORPHAN_S},
             )
             self._db.execute("DELETE FROM component WHERE at < ?", (now - ORPHAN_S,))
-            self._db.execute("DELETE FROM stay WHERE at < ?", (now - ORPHAN_S,))
+            self._db.execute("DELETE FROM epilog WHERE at < ?", (now - ORPHAN_S,))
             for table in ("exclusion", "avoided", "moved", "requeued"):
                 self._db.execute(f"DELETE FROM {table} WHERE at < ?", (now - EXCLUSION_S,))  # noqa: S608
             self._db.execute("DELETE FROM report WHERE received_at < ?", (now - ORPHAN_S,))

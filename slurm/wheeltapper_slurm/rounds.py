@@ -204,7 +204,7 @@ class Rounds:
 
     def _close(self, attempt: OpenAttempt, gathered: Gathered, now: float) -> None:
         """Nothing more is to be decided on *attempt*, unless reports that are missing come late."""
-        self._parts.journal.note_stays(gathered.reports, now)
+        self._parts.journal.note_epilogs(gathered.reports, now)
         if self._parts.ledger.known(attempt.key) and gathered.may_grow():
             self._parts.journal.await_late(attempt, gathered.size, now)
         else:

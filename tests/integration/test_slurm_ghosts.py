@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.integration.slurm_desk import ENDED, Desk, cluster
-from tests.unit.make import BOOT, logged
+from tests.unit.make import attempt, logged
 from tests.unit.slurm.fake import FakeSlurm, node
 from wheeltapper.errors import SchedulerError
-from wheeltapper.wire import JobStay, Report
 from wheeltapper_slurm.ghosts import MOST, PAUSE_S, WAIT_S
 from wheeltapper_slurm.lasting import AWAY_S
 
@@ -103,11 +102,11 @@ def test_a_refusal_is_told_and_keeps_nothing_else_waiting(desk, caplog):
 # Jobs on which all is decided: their reports are claimed, and slurmctld has forgotten the end that it had told.
 
 
-def decided(at: Desk, *findings, code: str = "1:0", state: str = "FAILED") -> None:
+def decided(at: Desk, *findings, code: str = "1:0", state: str = "FAILED", when: float = ENDED) -> None:
     """Job 14 ended, its end was recorded, and slurmctld, killed a moment later, takes it for running."""
     at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state=state)
     started(at, 100.0)
-    at.ended(SLURM_JOB_EXIT_CODE2=code)
+    at.ended(at=when, SLURM_JOB_EXIT_CODE2=code)
     at.reports(logs=findings)
     at.round()
     assert at.journal.attempts() == []
@@ -137,7 +136,7 @@ def test_what_needs_no_requeue_is_cancelled(desk, end):
     at = desk(ghost())
     decided(at, BUG, **end)
     before = [each.diagnosis.label for each in at.told()]
-    assert done(at, WAIT_S) == []
+    assert done(at, WAIT_S - PAUSE_S) == []
     assert done(at, PAUSE_S + 3.0) == [("cancel", "14")]
 
     at.ended("14.2", at=at.now, SLURM_JOB_EXIT_CODE2="0:15")
@@ -146,13 +145,20 @@ def test_what_needs_no_requeue_is_cancelled(desk, end):
     assert [each.diagnosis.label for each in at.told()] == before, "that end is no new one"
 
 
+def test_slurmctld_may_be_back_in_the_second_in_which_the_job_ended(desk):
+    at = desk(ghost())
+    decided(at, BUG, when=ENDED + 0.4)
+    started(at, ENDED)
+    assert done(at, WAIT_S + 3.0) == [("cancel", "14")]
+
+
 def test_a_requeue_that_was_decided_and_is_lost_is_done(desk):
     at = desk(ghost())
     at.slurm.refusals.add("requeue")
     decided(at, logged("network/transport"))
     at.slurm.refusals.clear()
     at.slurm.asked.clear()
-    assert done(at, WAIT_S + PAUSE_S) == [("requeue", "14")]
+    assert done(at, WAIT_S + 3.0) == [("requeue", "14")]
 
     at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="COMPLETING", start=int(at.now))
     at.ended("14.2", at=at.now, SLURM_JOB_EXIT_CODE2="0:0")
@@ -165,7 +171,7 @@ def test_a_requeue_that_was_decided_and_is_lost_is_done(desk):
 def test_what_slurmctld_forgets_once_more_is_done_once_more(desk):
     at = desk(ghost())
     decided(at, BUG)
-    assert done(at, WAIT_S + PAUSE_S) == [("cancel", "14")]
+    assert done(at, WAIT_S + 3.0) == [("cancel", "14")]
     at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="RUNNING")
     started(at, at.now + 3.0)
 
@@ -173,31 +179,37 @@ def test_what_slurmctld_forgets_once_more_is_done_once_more(desk):
     assert done(at, 2 * PAUSE_S) == 2 * [("cancel", "14")]
 
 
-def test_what_ended_long_before_slurmctld_was_started_it_has_saved(desk):
+@pytest.mark.parametrize("when", [ENDED + AWAY_S + 10.0, ENDED - 2.0], ids=["it has saved that", "it was told that"])
+def test_slurmctld_is_not_asked_for_what_it_cannot_have_forgotten(desk, when):
     at = desk(ghost())
     decided(at, BUG)
-    started(at, ENDED + AWAY_S + 10.0)
+    started(at, when)
     looked = len(at.slurm.looked)
 
     assert done(at, AWAY_S + 2 * WAIT_S) == []
     assert len(at.slurm.looked) == looked
 
 
-def test_a_job_that_runs_again_is_left_alone(desk):
+@pytest.mark.parametrize(
+    "now",
+    [{"start": ENDED + 60.0}, {"state": "COMPLETING"}, {"state": "PENDING"}, {"het_leader": "14"}],
+    ids=["it runs again", "slurmctld knows of the end", "it waits", "a part of a heterogeneous job"],
+)
+def test_any_doubt_leaves_it_alone(desk, now):
     at = desk(ghost())
     decided(at, BUG)
-    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], start=ENDED + 60.0)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], **now)
 
-    assert done(at, WAIT_S + PAUSE_S) == []
+    assert done(at, WAIT_S + 3.0) == []
 
 
 def test_not_all_are_asked_for_at_once(desk):
     at = desk(FakeSlurm(node("n1"), node("n2")))
     started(at, ENDED + 2.0)
-    for number in range(100, 100 + 2 * MOST + 1):
-        at.journal.note_stays([Report("n1", BOOT, JobStay(str(number), 901.0, ENDED))], ENDED + number / 100.0)
+    for number in range(2 * MOST + 1):
+        at.ledger.record_run(attempt(key=f"{number}@900", job=str(number), start=900.0, end=ENDED))
     counts = []
-    for seconds in (WAIT_S + PAUSE_S, PAUSE_S, PAUSE_S, PAUSE_S):
+    for seconds in (WAIT_S + 3.0, PAUSE_S, PAUSE_S, PAUSE_S):
         done(at, seconds)
         counts.append(len(at.slurm.looked))
 

@@ -20,6 +20,9 @@ from wheeltapper.policy.order import last_failed_first
 PAGE = 500
 """Records read at a time: below a megabyte."""
 
+SOON_S = 3600.0
+"""Deciding waits for reports for a minute or two; records stand in the order in which they were decided."""
+
 
 class Ledger:
     """The record of interruptions, diagnoses, decisions and outcomes in the file at *path*, or in *database*.
@@ -94,6 +97,24 @@ class Ledger:
         """True when the attempt with this key is on record as one that nothing interrupted."""
         key = rows.identity(self.cluster, attempt)
         return bool(self.database.rows("SELECT 1 FROM run WHERE id = :id", {"id": key}))
+
+    def runs(self, job: str) -> list[float]:
+        """Return when the attempts of *job* began, in Unix seconds, that nothing interrupted."""
+        values = {"cluster": self.cluster, "job": job}
+        found = self.database.rows("SELECT started_at FROM run WHERE cluster = :cluster AND job = :job", values)
+        return [float(at) for (at,) in found]
+
+    def ended(self, since: float, until: float) -> list[str]:
+        """Return the jobs an attempt of which ended from *since* to *until*, in Unix seconds, and was decided soon."""
+        values = {"cluster": self.cluster, "since": since, "until": until, "soon": until + SOON_S}
+        found = self.database.rows(
+            "SELECT job FROM interruption WHERE cluster = :cluster AND ended_at >= :since AND ended_at <= :until"
+            " AND decided_at >= :since AND decided_at <= :soon"
+            " UNION SELECT job FROM run WHERE cluster = :cluster AND ended_at >= :since AND ended_at <= :until"
+            " ORDER BY job",
+            values,
+        )
+        return [str(job) for (job,) in found]
 
     def acts(self, *, attempt: str | None = None, outcome: Outcome | None = None) -> list[Act]:
         """Return acts in the order in which they are to be done, of one *attempt* or with one *outcome*."""

@@ -45,8 +45,11 @@ TARGETS: Targets = (("service",), ("slurmctld",), ("service", "slurmctld"))
 ASK_S = 10.0
 """A job that has been let go ends at once; one that slurmctld takes for running for so long is gone."""
 
-GHOST = "job {job}: its nodes say that it is over, slurmctld that it runs"
-CANCELLED = ": it is cancelled, since its end is on record"
+CANCELLED = "job {job}: by our record it has ended, by slurmctld it runs: it is cancelled"
+REQUEUED = (
+    "job {job}: by our record it has ended, by slurmctld it runs: it is requeued",
+    "job {job}: its nodes say that it is over, slurmctld that it runs: it is requeued",
+)
 """What a service says of a job whose end slurmctld has forgotten for good."""
 
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "NODE_FAIL", "TIMEOUT"})
@@ -224,7 +227,7 @@ class Campaign:
     def _wrongly_ended(self, planted: Planted, now: dict[str, Any]) -> Iterator[str]:
         name = f"job {planted.job}, {planted.kind}"
         right = {"FAILED" if planted.kind == "bug" else "COMPLETED"}
-        if self._said(GHOST.format(job=planted.job) + CANCELLED):
+        if self._said(CANCELLED.format(job=planted.job)):
             right.add("CANCELLED")
         if now["JobState"] not in right:
             yield f"{name}: it is {now['JobState']}"
@@ -240,7 +243,7 @@ class Campaign:
         """
         missing = self.cluster.slurmctld.log.read_text().count(f"requeue JobId={job} due to node failure")
         twice = f"Job {job} already running, do not launch second copy"
-        ours = self._said(f"{GHOST.format(job=job)}: it is requeued")
+        ours = sum(self._said(each.format(job=job)) for each in REQUEUED)
         return missing + ours + sum(node.slurmd.log.read_text().count(twice) for node in self.cluster.nodes.values())
 
     def _said(self, words: str) -> int:

@@ -35,6 +35,17 @@ def test_what_was_recorded_comes_back(ledger):
     assert [act.value for act in ledger.acts(attempt="12@900")] == ["100 % sure", ""]
 
 
+def test_which_attempts_have_ended_is_told_whether_they_were_interrupted_or_not(ledger):
+    ledger.record(interruption(at=1200.0), [])
+    ledger.record_run(attempt(key="14_2@950", job="14_2", start=950.0, end=1100.0))
+
+    assert (ledger.ran("14_2@950"), ledger.ran("12@900")) == (True, False)
+    assert (ledger.runs("14_2"), ledger.runs("12")) == ([950.0], [])
+    assert ledger.ended(1100.0, 1200.0) == ["12", "14_2"]
+    assert ledger.ended(1100.5, 2000.0) == ["12"]
+    assert ledger.ended(1200.5, 2000.0) == ledger.ended(0.0, 1099.0) == []
+
+
 def test_an_act_is_settled_and_a_history_counts_it(ledger):
     ledger.record(interruption(), [Act("requeue", "12")])
 
