@@ -60,9 +60,11 @@ class Ghosts:
             # It may have forgotten, too, what was done about a job before.
             self._started, self._asked = started, set()
         # It tells its start in whole seconds.
-        ended = self._parts.ledger.ended(started - AWAY_S, started + 1.0)
-        await self._ask(((job, 0) for job in ended), self._of_record)
-        await self._ask(self._parts.journal.unclaimed(now - WAIT_S), self._of_nodes)
+        ended = [(job, 0) for job in self._parts.ledger.ended(started - AWAY_S, started + 1.0)]
+        unclaimed = self._parts.journal.unclaimed(now - WAIT_S)
+        self._asked &= {*ended, *unclaimed}
+        await self._ask(ended, self._of_record)
+        await self._ask(unclaimed, self._of_nodes)
         return True
 
     async def _ask(self, jobs: Iterable[tuple[str, int]], look_at: Callable[[JobRecord], Awaitable[None]]) -> None:
