@@ -88,8 +88,11 @@ def idle(nodes: Iterable[NodeRecord], partitions: Collection[str], without: Coll
 class Memory(Protocol):
     """Which nodes jobs exclude by our doing, so that it can be undone; and when we have requeued them."""
 
-    def requeue(self, job: str, asked: float, now: float) -> None:
-        """Slurmctld is being told to requeue *job* since *asked*; told again, with the same, once it has answered."""
+    def requeue(self, job: str, attempt: str, now: float) -> None:
+        """Slurmctld is about to be told to requeue *job* after *attempt*."""
+
+    def note_requeued(self, job: str, attempt: str, now: float) -> None:
+        """It has done so by now, if ever."""
 
     def exclude(self, job: str, nodes: Iterable[str], now: float) -> None:
         """*nodes* are about to be added to the ExcNodeList of *job*: they are thought to be guilty."""
@@ -193,12 +196,14 @@ class Doer:
     async def _requeue(self, act: Act, record: JobRecord) -> str | NotYet:
         # A slurmctld that was killed can take the attempt, or one before it, for running still.
         not_later = 0 < int(record.start or 0) <= self._began(act)
+        if record.waiting:
+            # We may have been killed before we heard the answer.
+            self._memory.note_requeued(act.target, act.attempt, self._clock())
         if record.waiting or (record.active and not not_later):
             return f"the job is {record.state} again already"
         if not not_later:
             return "a later attempt of the job has ended already"
-        asked = self._clock()
-        self._memory.requeue(act.target, asked, asked)
+        self._memory.requeue(act.target, act.attempt, self._clock())
         try:
             await self._client.requeue(act.target)
         except SchedulerError as error:
@@ -207,7 +212,7 @@ class Doer:
                 raise
             return "it was requeued already"
         finally:
-            self._memory.requeue(act.target, asked, self._clock())
+            self._memory.note_requeued(act.target, act.attempt, self._clock())
         return "requeued"
 
     def _began(self, act: Act) -> int:

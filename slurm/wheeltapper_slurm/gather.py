@@ -131,6 +131,12 @@ class Before:
         asked, answered = self.requeued
         return int(asked) <= int(attempt.start) <= int(answered)
 
+    def is_later(self, stay: JobStay, attempt: OpenAttempt) -> bool:
+        """True for a *stay* that began after our last requeue of the job, when *attempt* had ended before that."""
+        if self.requeued is None or stay.prolog_at is None:
+            return False
+        return attempt.ended.at <= self.requeued[1] <= stay.prolog_at
+
     def covers(self, report: Report | LogReport) -> bool:
         """True when *report* is of that attempt: it comes again when its node was told to ask later."""
         began, ended = report.stay.prolog_at, report.stay.epilog_at
@@ -153,7 +159,7 @@ def gather(
     """Return what belongs to *attempt* of all that was received on its job; *before* it there may have been another."""
     start, ended_at = attempt.start, attempt.ended.at
     before = before or Before()
-    own, own_logs = _own(reports, attempt), _own(logs, attempt)
+    own, own_logs = _own(reports, attempt, before), _own(logs, attempt, before)
     return Gathered(
         attempt,
         tuple(each for each in own if not before.covers(each)),
@@ -172,11 +178,13 @@ def gather(
     )
 
 
-def _own(reports: Sequence[AnyReport], attempt: OpenAttempt) -> tuple[AnyReport, ...]:
+def _own(reports: Sequence[AnyReport], attempt: OpenAttempt, before: Before) -> tuple[AnyReport, ...]:
     return tuple(
         report
         for report in reports
-        if _was_there(report.node, attempt) and belongs(report.stay, attempt.start, attempt.ended.at)
+        if _was_there(report.node, attempt)
+        and belongs(report.stay, attempt.start, attempt.ended.at)
+        and not before.is_later(report.stay, attempt)
     )
 
 

@@ -90,11 +90,12 @@ class Ghosts:
         if not told and start not in {int(each) for each in ledger.runs(job)}:
             return
         says = f"job {job}: by our record it has ended, by slurmctld it runs"
-        if any(each.decision.job.requeue for each in told) and record.requeueable:
+        again = [each.attempt.key for each in told if each.decision.job.requeue and record.requeueable]
+        if again:
             log.warning("%s: it is requeued, as was decided", says)
-            asked = self._parts.clock()
+            self._parts.journal.requeue(job, again[-1], self._parts.clock())
             await self._parts.client.requeue(job)
-            self._parts.journal.requeue(job, asked, self._parts.clock())
+            self._parts.journal.note_requeued(job, again[-1], self._parts.clock())
         else:
             log.warning("%s: it is cancelled", says)
             await self._parts.client.cancel(job)

@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS reboot (node TEXT PRIMARY KEY, key TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS moved (
     attempt TEXT PRIMARY KEY, why TEXT NOT NULL, at REAL NOT NULL, done INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS requeued (job TEXT PRIMARY KEY, asked REAL NOT NULL, at REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS requeued (job TEXT PRIMARY KEY, attempt TEXT NOT NULL, at REAL NOT NULL, answered REAL);
 CREATE TABLE IF NOT EXISTS deed (
     kind TEXT NOT NULL, name TEXT NOT NULL, since REAL NOT NULL, until REAL NOT NULL, PRIMARY KEY (kind, name)
 );
@@ -257,13 +257,28 @@ class Journal:
         """Return the jobs that exclude nodes since there are better ones."""
         return [job for (job,) in self._db.execute("SELECT DISTINCT job FROM avoided ORDER BY job")]
 
-    def requeue(self, job: str, asked: float, now: float) -> None:
-        """Write down that slurmctld is being told to requeue *job*, or was: from when it was *asked* until now."""
-        self._db.execute("INSERT OR REPLACE INTO requeued VALUES (?, ?, ?)", (job, asked, now))
+    def requeue(self, job: str, attempt: str, now: float) -> None:
+        """Write down that slurmctld is about to be told to requeue *job* after *attempt*.
+
+        Where it was told before, and had no time to answer, it may have been then.
+        """
+        self._db.execute(
+            "INSERT INTO requeued VALUES (?, ?, ?, NULL) ON CONFLICT (job) DO UPDATE SET attempt = excluded.attempt,"
+            " at = CASE WHEN attempt = excluded.attempt AND answered IS NULL THEN at ELSE excluded.at END,"
+            " answered = NULL",
+            (job, attempt, now),
+        )
+
+    def note_requeued(self, job: str, attempt: str, now: float) -> None:
+        """Write down that slurmctld has done by now, if ever, what it was told with :meth:`requeue`."""
+        self._db.execute(
+            "UPDATE requeued SET answered = ? WHERE job = ? AND attempt = ? AND answered IS NULL", (now, job, attempt)
+        )
 
     def requeued(self, job: str) -> tuple[float, float] | None:
-        """Return what :meth:`requeue` was told last of *job*, in Unix seconds."""
-        return self._db.execute("SELECT asked, at FROM requeued WHERE job = ?", (job,)).fetchone()  # type: ignore[no-any-return]
+        """Return from when to when slurmctld was busy with our last requeue of *job*, in Unix seconds."""
+        rows = self._db.execute("SELECT at, coalesce(answered, at) FROM requeued WHERE job = ?", (job,))
+        return next(((asked, answered) for asked, answered in rows), None)
 
     def exclusions(self) -> list[Exclusion]:
         """Return which nodes we have excluded from which jobs."""

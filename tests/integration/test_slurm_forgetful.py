@@ -12,7 +12,7 @@ from tests.integration.slurm_desk import ENDED, Desk, cluster, moved
 from tests.unit.make import BOOT, logged, xid79
 from tests.unit.slurm.fake import node
 from wheeltapper.ledger.model import Outcome
-from wheeltapper.wire import JobStay, Leave, Report
+from wheeltapper.wire import JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import spool
 from wheeltapper_slurm.lasting import SAVED_S
 
@@ -239,6 +239,43 @@ def test_our_own_requeue_may_bring_slurmctld_to_tell_of_an_end_once_more(desk, b
 
     assert len(at.told()) == told
     assert at.journal.attempts() == []
+
+
+def test_an_end_that_is_told_again_does_not_take_the_next_attempts_accounts_for_its_own(desk):
+    """It began three seconds after that end, less than clocks may be wrong; our requeue stands between the two."""
+    at = desk()
+    decided(at)
+    started(at, ENDED)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="PENDING", start=None)
+    at.ended("14.2", at=ENDED + 0.3)
+    at.round()
+
+    at.now = began = ENDED + 3.0
+    for name in ("n1", "n2"):
+        at.journal.receive(Report(name, BOOT, JobStay("14", began, began + 0.1)), at.now)
+    at.journal.receive(LogReport("n1", JobStay("14", began, began + 0.1), (logged("software/oom"),)), at.now)
+    at.slurm.jobs["14"] = replace(at.slurm.jobs["14"], state="FAILED", start=began - 0.5, end=began + 0.2)
+    at.round()
+    assert len(at.told()) == 1
+    at.ended("14.3", at=began + 0.2)
+    at.now += 70.0
+    at.round()
+
+    assert [each.diagnosis.label for each in at.told()] == ["network/transport", "software/oom"]
+    assert at.journal.attempts() == at.journal.reports("14") == []
+
+
+def test_a_requeue_that_we_were_killed_in_was_done_before_the_job_was_seen_to_wait(desk):
+    at = desk()
+    at.journal.requeue("14", "14@900", 1000.0)
+    assert at.journal.requeued("14") == (1000.0, 1000.0)
+    at.journal.requeue("14", "14@900", 1001.0)
+    at.journal.note_requeued("14", "14@900", 1003.0)
+    at.journal.note_requeued("14", "14@900", 1009.0)
+    assert at.journal.requeued("14") == (1000.0, 1003.0)
+    at.journal.requeue("14", "14@900", 1020.0)
+    at.journal.note_requeued("14", "14@850", 1030.0)
+    assert at.journal.requeued("14") == (1020.0, 1020.0)
 
 
 def test_a_completed_attempt_that_slurmctld_has_forgotten_is_no_interruption(desk):

@@ -28,8 +28,11 @@ class Memory:
         self.requeued = []
         self.nodes = frozenset(avoided)
 
-    def requeue(self, job, asked, now):
-        self.requeued.append((job, asked, now))
+    def requeue(self, job, attempt, now):
+        self.requeued.append(("asked", job, attempt, now))
+
+    def note_requeued(self, job, attempt, now):
+        self.requeued.append(("answered", job, attempt, now))
 
     def exclude(self, job, nodes, now):
         self.excluded.append((job, nodes, now))
@@ -239,7 +242,20 @@ def test_from_when_to_when_slurmctld_was_busy_with_a_requeue_is_remembered(ledge
     slurm.requeue = refuse if down else slurm.requeue
     asyncio.run(Doer(slurm, ledger, Mode.FULL, lambda: next(clock), memory=memory).do("12@900"))
 
-    assert memory.requeued == [("12", 1300.0, 1300.0), ("12", 1300.0, 1301.0)]
+    assert memory.requeued == [("asked", "12", "12@900", 1300.0), ("answered", "12", "12@900", 1301.0)]
+
+
+def test_a_requeue_whose_answer_we_did_not_live_to_hear_is_known_to_be_done_when_the_job_waits(ledger):
+    ledger.record(
+        Interruption(attempt(), diagnosis("network/link_down"), REQUEUE, Mode.FULL, 1200.0),
+        [Act("requeue", "12", "900")],
+    )
+    memory = Memory()
+    asyncio.run(
+        Doer(FakeSlurm(jobs=(job(state="PENDING"),)), ledger, Mode.FULL, lambda: 1300.0, memory=memory).do("12@900")
+    )
+
+    assert memory.requeued == [("answered", "12", "12@900", 1300.0)]
 
 
 def test_no_job_is_starved_by_exclusions(ledger):
