@@ -44,10 +44,12 @@ class Endings:
         if how is not Ending.REQUEUED:
             return how
         how = gather.by_the_books(await self._parts.client.past(attempt.ended.id), attempt.ended.at)
+        if how is None and record is not None and gather.forgotten(attempt, record):
+            # The exit code 0 is all that is left of it, and no cause to run it again. A moment later slurmctld may have
+            # gone on from where it was, and show nothing any more of having gone back.
+            return Ending.COMPLETED
         if how is None and now >= attempt.ended.at + BOOKS_S:
-            # Of an end that slurmctld has forgotten the exit code 0 is all that is left: no cause to run it again.
-            lost = record is not None and gather.forgotten(attempt, record)
-            how = Ending.COMPLETED if lost else Ending.REQUEUED
+            return Ending.REQUEUED
         return how
 
     async def told_before(self, gathered: Gathered, before: Before, silent: frozenset[str]) -> bool:

@@ -211,11 +211,11 @@ def ending(gathered: Gathered, record: JobRecord | None, silent: Iterable[str]) 
     if record is None:
         return Ending.FAILED if failed else Ending.UNKNOWN
     state = record.ended_as or record.state
-    if state in _STATES and not _is_of_another(ended, record):
+    if state in _STATES and not _is_of_another(gathered.attempt, record):
         return _STATES[state]
     if failed:
         return Ending.FAILED
-    if record.completing:
+    if record.completing and not forgotten(gathered.attempt, record):
         return None
     return Ending.NODE_FAIL if set(silent) & set(ended.nodes) else Ending.REQUEUED
 
@@ -224,23 +224,33 @@ def start_of(ended: Ended, record: JobRecord | None) -> float | None:
     """Return when the attempt began that has *ended*; None when *record*, what slurmctld shows, is a later one's."""
     if ended.start is not None or record is None or record.start is None:
         return ended.start
-    return None if record.waiting or _is_of_another(ended, record) else record.start
+    return None if record.waiting or _is_elsewhere_or_later(ended, record) else record.start
 
 
-def _is_of_another(ended: Ended, record: JobRecord) -> bool:
-    """True when *record* shows an attempt elsewhere, or a later one, and not the one that has *ended*."""
+def _is_elsewhere_or_later(ended: Ended, record: JobRecord) -> bool:
     elsewhere = record.batch_host is not None and bool(ended.nodes) and record.batch_host not in ended.nodes
     return elsewhere or (record.start or 0.0) > ended.at
+
+
+def _is_earlier(attempt: OpenAttempt, record: JobRecord) -> bool:
+    if record.waiting or attempt.start is None:
+        return False
+    return 0 < int(record.start or 0) < int(attempt.start)
+
+
+def _is_of_another(attempt: OpenAttempt, record: JobRecord) -> bool:
+    """True when *record* shows an attempt elsewhere, a later or an earlier one, and not *attempt*, which has ended."""
+    return _is_elsewhere_or_later(attempt.ended, record) or _is_earlier(attempt, record)
 
 
 def forgotten(attempt: OpenAttempt, record: JobRecord) -> bool:
     """True when slurmctld was killed and has lost the end of *attempt*.
 
-    It takes the attempt, or one before it, for running, or shows how one before it has ended.
+    It takes the attempt for running, or shows one before it.
     """
-    runs = record.active and attempt.start is not None and 0 < int(record.start or 0) <= int(attempt.start)
-    earlier = record.state in _STATES and record.end is not None and record.end <= attempt.ended.at
-    return runs or (earlier and _is_of_another(attempt.ended, record))
+    runs = record.active and attempt.start is not None and int(record.start or 0) == int(attempt.start)
+    ended_before = record.state in _STATES and record.end is not None and record.end <= attempt.ended.at
+    return runs or _is_earlier(attempt, record) or (ended_before and _is_of_another(attempt, record))
 
 
 def by_the_books(past: Iterable[PastAttempt], ended_at: float) -> Ending | None:
@@ -305,7 +315,7 @@ def attempt(gathered: Gathered, how: Ending, record: JobRecord | None, silent: I
         wants_requeue=wishes.wants_requeue(ended.comment),
         scheduler_requeued=record is not None
         and not record.completing
-        and (record.state not in _STATES or _is_of_another(ended, record))
+        and (record.state not in _STATES or _is_of_another(source, record))
         and not forgotten(source, record),
         gpus=sum({report.node: len(report.stay.gpus) for report in gathered.reports}.values()),
     )

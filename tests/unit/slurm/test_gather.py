@@ -95,6 +95,14 @@ def test_the_logs_are_waited_for_once_the_batch_host_has_reported():
         pytest.param(
             "0:0", job(state="COMPLETED", start=1200.0), (), Ending.REQUEUED, id="so is that of a later attempt"
         ),
+        pytest.param("0:0", job(state="FAILED", start=800.0), (), Ending.REQUEUED, id="and of an earlier one"),
+        pytest.param(
+            "0:0",
+            job(state="COMPLETING", ended_as="FAILED", start=800.0),
+            (),
+            Ending.REQUEUED,
+            id="which a slurmctld that was killed has gone back to",
+        ),
     ],
 )
 def test_how_it_ended(exit_code, record, silent, how):
