@@ -145,6 +145,10 @@ class Gate:
                 reason = format_reason(findings[0], leave.job, now, more)
             if reason != node.reason:
                 await self._drain(leave.node, reason)
+            else:
+                self._note(
+                    Kind.DRAIN, leave.node
+                )  # what the node has told slurmctld can be forgotten like our own word
             self._ledger.record_quarantine(_taken_out(leave, findings, reason, now, note="it was out already"))
         return answer
 

@@ -12,6 +12,7 @@ from tests.integration.slurm_desk import ENDED, Desk, cluster, moved
 from tests.unit.make import BOOT, logged, xid79
 from tests.unit.slurm.fake import node
 from wheeltapper.ledger.model import Outcome
+from wheeltapper.policy.reason import format_reason
 from wheeltapper.wire import JobStay, Leave, LogReport, Report
 from wheeltapper_slurm import spool
 from wheeltapper_slurm.lasting import SAVED_S
@@ -136,6 +137,22 @@ def test_a_drain_that_was_told_in_the_second_of_a_start_can_be_forgotten_at_the_
 
     assert (answer.out, answer.released) == (True, False)
     assert asyncio.run(at.slurm.node("n2")).drained
+
+
+def test_so_is_the_drain_by_which_a_node_took_itself_out_while_we_were_away(desk):
+    """Its agent drains it when the service gives no answer, and asks for leave when it is back."""
+    at = desk()
+    started(at, 100.0)
+    reason = format_reason(xid79(at=1000.0), "15", at.now)
+    at.slurm.set_node(node("n2", ("IDLE", "DRAIN"), reason))
+    assert at.hear(Leave("n2", BOOT, "epilog", (xid79(at=1000.0),), "15")).out
+    at.slurm.put_back("n2")
+    started(at, at.now + 1.0)
+    at.now += 20.0
+    at.round()
+
+    assert asyncio.run(at.slurm.node("n2")).reason == reason
+    assert [past.outcome for past in at.ledger.quarantines(node="n2")] == [Outcome.DONE]
 
 
 def test_a_node_whose_drain_was_forgotten_is_refused_jobs_at_once(desk):

@@ -190,7 +190,7 @@ class Campaign:
         broken = {each.node for each in jobs if each.kind == "hardware"}
         # A slurmctld that was killed may send a job to a node where it still runs, and takes that node out by itself.
         out = {node for node in drained(self.cluster) if self.cluster.node_state(node)[1] != "Duplicate jobid"}
-        assert out == broken
+        assert out == broken, f"out are {sorted(out)}, broken {sorted(broken)}"
         for node in broken:
             standing = self._rows("SELECT body FROM quarantine WHERE node = ? ORDER BY at DESC, id DESC LIMIT 1", node)
             assert standing, f"{node} is out, and the ledger does not say so"
