@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -26,6 +27,12 @@ async def until(condition, seconds=20.0):
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
         await asyncio.sleep(0.01)
+
+
+def listens(path):
+    """The file is there a moment before anybody listens."""
+    with socket.socket(socket.AF_UNIX) as one:
+        return one.connect_ex(str(path)) == 0
 
 
 @asynccontextmanager
@@ -171,7 +178,7 @@ def test_an_agent_that_is_not_root_asks_through_the_relay(tmp_path):
     async def run():
         async with kubelet.serving():
             relay = await asyncio.create_subprocess_exec(*command)
-            await until(own.exists)
+            await until(lambda: listens(own))
             mode = own.stat().st_mode & 0o777
             found = [await devices_of(own, "team", "p1") for _ in range(2)]
             relay.terminate()
